@@ -1,0 +1,221 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var layerName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
+
+// Check is the rules that tie keys together.
+func (c *Config) Check(fail func(key, message string)) {
+	if c.Version != 1 {
+		fail("version", "is not known to this program; it reads version 1")
+	}
+	c.checkListen(fail)
+	c.checkStore(fail)
+	if len(c.Registry) == 0 {
+		fail("registry", "is empty; name at least one file, such as [tools.yaml]")
+	}
+	seen := map[string]bool{}
+	for _, i := range c.Issuers {
+		if seen[i.Issuer] {
+			fail("issuers", "lists "+i.Issuer+" twice")
+		}
+		seen[i.Issuer] = true
+	}
+	layers := map[string]bool{}
+	for _, l := range c.Policy.Layers {
+		if layers[l.Name] {
+			fail("policy", fmt.Sprintf("has two layers named %q", l.Name))
+		}
+		layers[l.Name] = true
+	}
+	for _, w := range c.Workloads {
+		if !layerName.MatchString(w.Key) {
+			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")
+		}
+	}
+}
+
+func (c *Config) checkListen(fail func(key, message string)) {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		fail("listen", "wants address and port, such as 127.0.0.1:8088")
+		return
+	}
+	ip := net.ParseIP(host)
+	if c.TLS == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		fail("listen", "is beyond this machine, where plain HTTP is refused; set tls: {certificate: …, key: …} or listen on 127.0.0.1")
+	}
+	if c.PublicURL == "" {
+		if ip != nil && ip.IsUnspecified() {
+			fail("public_url", "is needed, since listen names no address that clients could open")
+		}
+		return
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		fail("public_url", "wants a URL such as https://tools.example.com")
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		fail("public_url", "must be https beyond this machine: tokens travel to it")
+	}
+}
+
+func (c *Config) checkStore(fail func(key, message string)) {
+	switch path, sqlite := strings.CutPrefix(c.Store, "sqlite:"); {
+	case sqlite && path != "" && !strings.HasPrefix(path, "//") && !strings.ContainsAny(path, "?\x00"):
+	case sqlite:
+		fail("store", "wants sqlite:PATH, a path without // at its start or a question mark")
+	case strings.HasPrefix(c.Store, "postgres:"), strings.HasPrefix(c.Store, "postgresql:"), strings.HasPrefix(c.Store, "env:"):
+		fail("store", "PostgreSQL is not supported yet; use sqlite:PATH")
+	default:
+		fail("store", "wants sqlite:PATH")
+	}
+}
+
+// Check is the rules of a policy.
+func (p *Policy) Check(fail func(key, message string)) {
+	if p.Timeout <= 0 || p.Timeout > 10*time.Second {
+		fail("timeout", "must be more than 0 and at most 10s")
+	}
+}
+
+// Check is the rules of a layer.
+func (l *Layer) Check(fail func(key, message string)) {
+	if !layerName.MatchString(l.Name) || l.Name == "registry" {
+		fail("name", "is lower-case letters, digits and _ . -, starts with a letter, and is not registry")
+	}
+	if len(l.Files) == 0 {
+		fail("files", "is empty; name Rego files or a folder")
+	}
+	if !strings.HasPrefix(l.Query, "data.") {
+		fail("query", "wants a rule, such as data.agent.call.decision")
+	}
+}
+
+// Check is the rules of an issuer.
+func (i *Issuer) Check(fail func(key, message string)) {
+	u, err := url.Parse(i.Issuer)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		fail("issuer", "wants the issuer's URL, exactly as its tokens give it")
+	} else if u.Scheme == "http" && !loopbackHost(u.Hostname()) {
+		fail("issuer", "must be https beyond this machine: its keys are fetched from there")
+	}
+	if strings.HasPrefix(i.Keys, "http://") {
+		if k, err := url.Parse(i.Keys); err != nil || !loopbackHost(k.Hostname()) {
+			fail("keys", "must be https beyond this machine")
+		}
+	}
+	if len(i.Algorithms) == 0 {
+		fail("algorithms", "is empty; name those the issuer signs with")
+	}
+	claim, byClaim := cutClaim(i.Tenant)
+	switch {
+	case byClaim && claim == "":
+		fail("tenant", "wants claims.NAME")
+	case byClaim && len(i.Tenants) == 0:
+		fail("tenants", "is needed with a claim: without the list, the issuer could name any tenant")
+	case !byClaim && i.Tenants != nil:
+		fail("tenants", "goes with tenant: claims.NAME; a constant tenant is the only one")
+	}
+	if i.Audience != nil && len(i.Audience) == 0 {
+		fail("audience", "is empty; name one or remove the key")
+	}
+	if len(i.TokenTypes) == 0 {
+		fail("token_types", "is empty; name one or remove the key")
+	}
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Check is the rules of a workload.
+func (w *Workload) Check(fail func(key, message string)) {
+	if len(w.Permissions) == 0 {
+		fail("permissions", "is empty; list what it may do")
+	}
+	for i, p := range w.Permissions {
+		if slices.Contains(w.Permissions[:i], p) {
+			fail("permissions", "lists "+string(p)+" twice")
+		}
+	}
+}
+
+// Check is the rules of permissions: groups only, since a person's login may
+// come from several issuers and groups are what each of them states.
+func (p *Permissions) Check(fail func(key, message string)) {
+	check := func(key string, refs []string) {
+		for _, r := range refs {
+			if name, ok := strings.CutPrefix(r, "group:"); !ok || name == "" || strings.HasPrefix(name, "@") {
+				fail(key, "wants group:NAME or group:NAME@ISSUER")
+			}
+		}
+	}
+	check("operate", p.Operate)
+	check("read", p.Read)
+}
+
+// Check is the rules of runs.
+func (r *Runs) Check(fail func(key, message string)) {
+	positive := func(key string, is bool, message string) {
+		if !is {
+			fail(key, message)
+		}
+	}
+	positive("idle", r.Idle > 0, "must be more than 0")
+	positive("taint_lasts", r.TaintLasts > 0, "must be more than 0")
+	positive("calls_per_turn", r.CallsPerTurn > 0, "must be 1 or more")
+	positive("calls_per_run", r.CallsPerRun > 0, "must be 1 or more")
+	positive("proposals_open", r.ProposalsOpen > 0, "must be 1 or more")
+}
+
+// Check is the rules of calls.
+func (c *Calls) Check(fail func(key, message string)) {
+	if c.Expires < time.Minute {
+		fail("expires", "must be 1m or more")
+	}
+}
+
+// Check is the rules of approvals.
+func (a *Approvals) Check(fail func(key, message string)) {
+	if a.Wait > 55*time.Second {
+		fail("wait", "must be at most 55s: many clients give up at 60s and would never hear that a person is asked")
+	}
+}
+
+// Check is the rules of the default approvers.
+func (a *Approvers) Check(fail func(key, message string)) {
+	if len(a.Approvers) == 0 {
+		fail("approvers", "is empty; name somebody, or remove the default so that such calls are denied")
+	}
+	people := 0
+	for _, r := range a.Approvers {
+		kind, name, ok := strings.Cut(r, ":")
+		at := strings.LastIndex(name, "@")
+		switch {
+		case ok && kind == "group" && name != "" && at != 0:
+			people = a.Quorum
+		case ok && kind == "principal" && at > 0 && at < len(name)-1:
+			people++
+		default:
+			fail("approvers", "wants group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER")
+		}
+	}
+	if a.Quorum < 1 || a.Quorum > people && people > 0 {
+		fail("quorum", "must be 1 or more, and no more than the persons there are")
+	}
+	if a.Expires < time.Minute {
+		fail("expires", "must be 1m or more")
+	}
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/placet-dev/placet/yamlfile"
+)
+
+// Load reads placet.yaml. The error is yamlfile.Problems when the file is at
+// fault: everything that is wrong with it.
+func Load(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find the configuration's folder: %w", err)
+	}
+	return Parse(path, filepath.Dir(absolute), text)
+}
+
+// Parse is Load for a text that is already read. Relative paths in it mean paths
+// in folder.
+func Parse(name, folder string, text []byte) (*Config, error) {
+	c := &Config{file: name, folder: folder}
+	ps := yamlfile.Decode(filepath.Base(name), text, c)
+	if len(ps) > 0 {
+		return nil, ps
+	}
+	c.resolve()
+	return c, nil
+}
+
+// resolve makes paths absolute and fills what depends on other keys.
+func (c *Config) resolve() {
+	if c.PublicURL == "" {
+		scheme := "http://"
+		if c.TLS != nil {
+			scheme = "https://"
+		}
+		c.PublicURL = scheme + c.Listen
+	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	c.storePath = c.path(strings.TrimPrefix(c.Store, "sqlite:"))
+	for i := range c.Registry {
+		c.Registry[i] = c.path(c.Registry[i])
+	}
+	for i := range c.Policy.Layers {
+		files := c.Policy.Layers[i].Files
+		for j := range files {
+			files[j] = c.path(files[j])
+		}
+	}
+	if c.TLS != nil {
+		c.TLS.Certificate, c.TLS.Key = c.path(c.TLS.Certificate), c.path(c.TLS.Key)
+	}
+	for i := range c.Issuers {
+		issuer := &c.Issuers[i]
+		if issuer.Audience == nil {
+			issuer.Audience = yamlfile.Strings{c.Audience()}
+		}
+		if issuer.Keys != "" && !isURL(issuer.Keys) {
+			issuer.Keys = c.path(issuer.Keys)
+		}
+	}
+	for i := range c.Workloads {
+		c.Workloads[i].Value.Key = c.Workloads[i].Value.Key.In(c.folder)
+	}
+}
+
+func (c *Config) path(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(c.folder, p)
+}
+
+func isURL(s string) bool {
+	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")
+}
+
+func cutClaim(tenant string) (string, bool) { return strings.CutPrefix(tenant, "claims.") }

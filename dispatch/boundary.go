@@ -1,0 +1,214 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/placet-dev/placet/policy"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+// Options is everything a boundary needs. All fields without a stated default
+// are required.
+type Options struct {
+	Store   Store
+	Invoker Invoker
+	Clock   func() time.Time
+	Random  io.Reader // for IDs
+	Log     *slog.Logger
+	Limits  Limits
+}
+
+// Limits are the bounds of runs and proposals; the zero value of a field means
+// its default.
+type Limits struct {
+	Idle          time.Duration // silence that ends a run of a caller that names none; 30 m
+	TaintLasts    time.Duration // how long an unvouched lineage's caps and rejections count; 24 h
+	CallsPerTurn  int64         // 40
+	CallsPerRun   int64         // 400
+	ProposalsOpen int64         // 100
+	CallExpires   time.Duration // 1 h
+	RecordTimeout time.Duration // how long to wait for the store; 10 s
+	ArgumentBytes int           // 1 MiB
+	ResultKept    int           // results longer than this are not kept for repeats; 1 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	num := func(n *int64, v int64) {
+		if *n <= 0 {
+			*n = v
+		}
+	}
+	or(&l.Idle, 30*time.Minute)
+	or(&l.TaintLasts, 24*time.Hour)
+	or(&l.CallExpires, time.Hour)
+	or(&l.RecordTimeout, 10*time.Second)
+	num(&l.CallsPerTurn, 40)
+	num(&l.CallsPerRun, 400)
+	num(&l.ProposalsOpen, 100)
+	if l.ArgumentBytes <= 0 {
+		l.ArgumentBytes = 1 << 20
+	}
+	if l.ResultKept <= 0 {
+		l.ResultKept = 1 << 20
+	}
+	return l
+}
+
+// leaseSlack is how much longer than a tool's timeout its lease runs (rule A11).
+const leaseSlack = 10 * time.Second
+
+// Active is one version of what decides: immutable, and identified by its digest.
+type Active struct {
+	Registry *registry.Snapshot
+	Policy   *policy.Set
+	// Approver turns an approver reference of the registry into groups or people
+	// of part. An error refuses the activation.
+	Approver func(ref string, part *record.ApprovalPart) error
+	// Default is whom to ask where no rule names anybody; nil: such a question
+	// is a denial, no_approver (rule D8).
+	Default     *DefaultRule
+	Environment string
+	Digest      string   // of everything here that decides
+	Overrides   []string // settings that weaken a default; each becomes an event (rule H7)
+}
+
+// DefaultRule is approvals.default of the configuration.
+type DefaultRule struct {
+	Part    record.ApprovalPart
+	Expires time.Duration
+	Self    bool
+}
+
+// active is an Active made ready, with the generation it was activated as.
+type active struct {
+	Active
+	generation int64
+	parts      map[string]record.ApprovalPart // by tool: the entry's own approvers, resolved
+}
+
+// Boundary is the dispatch boundary. It is safe for concurrent use.
+type Boundary struct {
+	store   Store
+	invoker Invoker
+	clock   func() time.Time
+	random  io.Reader
+	log     *slog.Logger
+	limits  Limits
+
+	now     atomic.Pointer[active] // nil: nothing is active, everything denies
+	pins    pinCache
+	waiting waiting
+	running sync.Map      // record.CallID to context.CancelFunc of the attempt in this process
+	wake    chan struct{} // the clock has something earlier to do
+
+	ignoredVouch atomic.Int64
+}
+
+// New makes a boundary. Until Activate, it denies everything.
+func New(o Options) (*Boundary, error) {
+	if o.Store == nil || o.Invoker == nil || o.Clock == nil || o.Random == nil {
+		return nil, errors.New("a boundary needs a store, an invoker, a clock and a source of randomness")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &Boundary{
+		store: o.Store, invoker: o.Invoker, clock: o.Clock, random: o.Random, log: o.Log,
+		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
+	}
+	b.pins.known = make(map[string]pinned)
+	b.waiting.calls = make(map[record.CallID][]chan struct{})
+	return b, nil
+}
+
+// Activate makes a version the one that decides. It is durable on return, and
+// every reservation is then made under it or refused (rules C3, H2). On any error
+// the version before stays.
+func (b *Boundary) Activate(ctx context.Context, a Active, who record.Who) (int64, error) {
+	next := &active{Active: a, parts: make(map[string]record.ApprovalPart)}
+	for t := range a.Registry.Tools() {
+		if len(t.Approval.Approvers) == 0 {
+			continue
+		}
+		part := record.ApprovalPart{From: "registry", Quorum: max(t.Approval.Quorum, 1)}
+		for _, ref := range t.Approval.Approvers {
+			if err := a.Approver(ref, &part); err != nil {
+				return 0, record.Errorf(record.Invalid, "%s: approver %q: %w", t.Place, ref, err)
+			}
+		}
+		next.parts[t.Name] = part
+	}
+	have, digest, err := b.store.Generation(ctx)
+	if err != nil {
+		return 0, err
+	}
+	next.generation = have
+	if digest != a.Digest {
+		next.generation = have + 1
+		change, err := record.Activate(record.Activation{From: have, To: have + 1, Digest: a.Digest, Who: who, At: b.clock()}, a.Overrides)
+		if err != nil {
+			return 0, err
+		}
+		if err := b.apply(ctx, change); err != nil {
+			return 0, err
+		}
+	}
+	b.now.Store(next)
+	return next.generation, nil
+}
+
+// Current is the version that decides now, or nil.
+func (b *Boundary) Current() *Active {
+	if a := b.now.Load(); a != nil {
+		return &a.Active
+	}
+	return nil
+}
+
+// apply records a change under a context of its own: a caller that goes away
+// must not leave us ignorant of what is durable.
+func (b *Boundary) apply(ctx context.Context, c record.Change) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.limits.RecordTimeout)
+	defer cancel()
+	err := b.store.Apply(ctx, c)
+	if err == nil {
+		b.moved(c.Facts())
+	}
+	return err
+}
+
+// refusal returns the store's typed no, or nil.
+func refusal(err error) *record.Refusal {
+	var r *record.Refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	return nil
+}
+
+func (b *Boundary) newCall(now time.Time) (record.CallID, error) {
+	id, err := record.NewID("call", now, b.random)
+	return record.CallID(id), err
+}
+
+func (b *Boundary) newApproval(now time.Time) (record.ApprovalID, error) {
+	id, err := record.NewID("apr", now, b.random)
+	return record.ApprovalID(id), err
+}
+
+func (b *Boundary) newRun(now time.Time) (record.RunID, error) {
+	id, err := record.NewID("run", now, b.random)
+	return record.RunID(id), err
+}

@@ -1,0 +1,97 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/placet-dev/placet/record"
+)
+
+const (
+	dueBatch = 256
+	// longestSleep bounds how long the clock trusts its last look.
+	longestSleep = 30 * time.Second
+)
+
+// Work lets time pass: it expires what is over and settles attempts whose lease
+// ran out, those of a process that died among them. Recovery after a start is this
+// same path. It returns when ctx ends.
+func (b *Boundary) Work(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		case <-timer.C:
+		}
+		next := b.workOnce(ctx)
+		sleep := longestSleep
+		if !next.IsZero() {
+			sleep = min(max(next.Sub(b.clock()), time.Millisecond), longestSleep)
+		}
+		timer.Reset(sleep)
+	}
+}
+
+func (b *Boundary) wakeClock() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// workOnce handles everything that is due and returns when the next thing is.
+func (b *Boundary) workOnce(ctx context.Context) time.Time {
+	for ctx.Err() == nil {
+		now := b.clock()
+		due, next, err := b.store.Due(ctx, now, dueBatch)
+		if err != nil {
+			b.log.Error("dispatch: cannot read what is due", "error", err)
+			return now.Add(time.Second)
+		}
+		moved := 0
+		for _, l := range due {
+			if err := b.lapse(ctx, l, now); err == nil {
+				moved++
+			} else if refusal(err) == nil {
+				b.log.Error("dispatch: a due call could not be moved", "call", l.Call.ID, "state", l.Call.State, "error", err)
+			}
+		}
+		if len(due) < dueBatch {
+			if len(due) > 0 && moved < len(due) {
+				return now.Add(time.Second) // somebody else moved them, or the store is in trouble: look again soon
+			}
+			return next
+		}
+		if moved == 0 {
+			return now.Add(time.Second)
+		}
+	}
+	return time.Time{}
+}
+
+// lapse moves one call whose time has come. Claiming it is the guarded
+// transition itself: whoever loses gets the conflict.
+func (b *Boundary) lapse(ctx context.Context, l Loaded, now time.Time) error {
+	clock := record.Who{System: "clock"}
+	if l.Call.State.Waiting() {
+		_, err := b.expire(ctx, l, now)
+		return err
+	}
+	if l.Call.State != record.Executing {
+		return nil
+	}
+	// The lease ran out: its holder may not report any more, and whether the effect
+	// happened is not known. A read that has no attempt left has failed (rule E1).
+	to, out := record.Unknown, record.Outcome{Code: record.CodeOutcomeUnknown, Sent: true, Detail: "the lease ran out without an outcome"}
+	if l.Call.Tool.ReadOnly && l.Call.Attempt >= l.Call.Attempts {
+		to, out.Code = record.Failed, record.CodeFailed
+	}
+	change, err := record.Settle(l.Call, to, out, record.Step{At: now, Who: clock}, record.ByClock)
+	if err != nil {
+		return err
+	}
+	return b.apply(ctx, change)
+}

@@ -1,0 +1,135 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+// invoke is step 10. The reservation is durable; whatever happens from here on,
+// the call has an outcome, and where it is not known it is unknown.
+func (b *Boundary) invoke(ctx context.Context, e *evaluation, c record.Call, t Ticket) (Answer, error) {
+	attempt, cancel := context.WithTimeout(ctx, e.tool.Timeout)
+	defer cancel()
+	b.running.Store(c.ID, cancel)
+	defer b.running.Delete(c.ID)
+
+	reached := Reached{Err: attempt.Err()}
+	if reached.Err == nil { // a caller that is gone before the first byte: proof that nothing happened
+		reached = b.reach(attempt, t)
+	}
+	return b.settle(ctx, e, c, reached)
+}
+
+// reach calls the invoker and survives it: a panic there says nothing about the
+// effect, so the outcome is not known.
+func (b *Boundary) reach(ctx context.Context, t Ticket) (r Reached) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = Reached{Sent: true, Err: fmt.Errorf("the invoker panicked: %v", p)}
+		}
+	}()
+	return b.invoker.Invoke(ctx, t)
+}
+
+// classify is rules E1 and E2: what an attempt came to.
+func classify(tool *registry.Tool, c record.Call, r Reached) (record.State, record.Outcome) {
+	out := record.Outcome{Sent: r.Sent, IsError: r.IsError}
+	if r.Err != nil {
+		out.Detail = r.Err.Error()
+	}
+	if r.Result != nil {
+		out.Digest = canon.Of("placet/result/1", r.Result)
+		out.Result = r.Result
+	}
+	switch {
+	case r.Result != nil && r.Asks:
+		// The server asks for input before it runs anything.
+		out.Code, out.Detail = record.CodeFailed, "the server asked for input"
+		return record.Failed, out
+	case r.Result != nil && !r.IsError:
+		return record.Succeeded, out
+	case !r.Sent, r.Refused && r.Result == nil:
+		out.Code = record.CodeFailed
+		return record.Failed, out
+	case tool.Errors == registry.NoEffect && (r.Result != nil || r.Answered):
+		out.Code = record.CodeFailed
+		return record.Failed, out
+	case tool.Read && !(tool.Retry == registry.RetrySafe && c.Attempt < c.Attempts):
+		out.Code = record.CodeFailed
+		return record.Failed, out
+	default:
+		out.Code = record.CodeOutcomeUnknown
+		return record.Unknown, out
+	}
+}
+
+// settle records the outcome and answers. Nothing of the result goes out before
+// the outcome is durable.
+func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r Reached) (Answer, error) {
+	to, out := classify(e.tool, c, r)
+	if structured, ok := canon.Lookup(r.Result, "structuredContent"); ok && !r.IsError {
+		if err := e.tool.CheckResult(structured); err != nil {
+			out.BadOutput = record.PublicMessage(err) // recorded, not hidden
+		}
+	}
+	kept := out
+	if !b.keeps(e, c, r) {
+		kept.Result = nil
+	}
+	step := record.Step{At: b.clock(), Who: c.By()}
+	change, err := record.Settle(c, to, kept, step, record.ByBoundary)
+	if err == nil {
+		err = b.apply(ctx, change)
+	}
+	if err != nil {
+		b.late(ctx, c, out, err)
+		a := e.answer(c.Decision, c)
+		a.Verdict, a.Code, a.Ran = record.Allow, record.CodeOutcomeUnknown, r.Sent
+		return a, nil
+	}
+	after := change.Facts().Call.After
+	a := e.answer(c.Decision, after)
+	a.Verdict, a.Code, a.Ran = record.Allow, out.Code, r.Sent
+	a.Result, a.IsError, a.DoneAt = r.Result, r.IsError, after.Outcome.At
+	return a, nil
+}
+
+// keeps reports whether the result is stored: for calls that may be answered from
+// their record. Reads never are (rule A5), unless they were held for a person.
+func (b *Boundary) keeps(e *evaluation, c record.Call, r Reached) bool {
+	return len(r.Result) <= b.limits.ResultKept && (!e.tool.Read || c.Approval != "")
+}
+
+// late keeps the outcome of an attempt that was given up meanwhile, or that could
+// not be recorded: evidence, not the outcome (rule E5).
+func (b *Boundary) late(ctx context.Context, c record.Call, out record.Outcome, cause error) {
+	b.log.Error("dispatch: an outcome was not recorded", "call", c.ID, "attempt", c.Attempt, "error", cause)
+	event := record.Event{At: b.clock(), Tenant: c.Tenant, Kind: record.EventLate, Run: c.Run, Call: c.ID, Who: c.By()}
+	body := record.Body{Tool: c.Tool.Name, Attempt: c.Attempt, Result: out.Digest, Detail: fmt.Sprintf("sent %t, error %t", out.Sent, out.IsError)}
+	if err := b.apply(ctx, record.Note(event, body)); err != nil {
+		b.log.Error("dispatch: nor was it kept as evidence", "call", c.ID, "error", err)
+	}
+}
+
+// ResultText is the tool's own text, for logs and tables: never for decisions.
+func ResultText(result json.RawMessage) string {
+	var r struct {
+		Content []struct {
+			Type, Text string
+		} `json:"content"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return ""
+	}
+	for _, c := range r.Content {
+		if c.Type == "text" {
+			return c.Text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+)
+
+// maxNote bounds what an approver may say beside yes or no.
+const maxNote = 2000
+
+// Reply records a person's answer to a question. It is compare-and-set on the
+// binding the person saw (rule D6): the same answer twice returns the first, a
+// conflicting one is refused, and an answer to something else changes nothing.
+func (b *Boundary) Reply(ctx context.Context, p identity.Person, id record.ApprovalID, seen canon.Digest, word record.Word, note string) (Loaded, error) {
+	if !p.Valid() {
+		return Loaded{}, record.Errorf(record.Unauthenticated, "answering needs a verified login for the answering audience")
+	}
+	if word != record.Yes && word != record.No {
+		return Loaded{}, record.Errorf(record.Invalid, "an answer is %q or %q", record.Yes, record.No)
+	}
+	if len(note) > maxNote {
+		return Loaded{}, record.Errorf(record.Invalid, "a note is at most %d bytes", maxNote)
+	}
+	for range maxConflicts {
+		l, err := b.question(ctx, p, id)
+		if err != nil {
+			return Loaded{}, err
+		}
+		done, err := b.reply(ctx, p, l, seen, word, note)
+		if refusal(err) == nil {
+			return done, err
+		}
+	}
+	return Loaded{}, record.Errorf(record.Conflict, "the question kept changing; read it again")
+}
+
+// Question returns a question to a person who may answer it. For anybody else
+// there is none (rule I3).
+func (b *Boundary) Question(ctx context.Context, p identity.Person, id record.ApprovalID) (Loaded, error) {
+	if !p.Valid() {
+		return Loaded{}, record.Errorf(record.Unauthenticated, "this needs a verified login for the answering audience")
+	}
+	return b.question(ctx, p, id)
+}
+
+func (b *Boundary) question(ctx context.Context, p identity.Person, id record.ApprovalID) (Loaded, error) {
+	none := record.Errorf(record.NotFound, "there is no approval %q here", id)
+	if !record.ValidID("apr", string(id)) {
+		return Loaded{}, record.Errorf(record.NotFound, "there is no such approval here")
+	}
+	l, err := b.store.Approval(ctx, p.Tenant(), id)
+	switch {
+	case err != nil && record.KindOf(err) == record.NotFound:
+		return Loaded{}, none
+	case err != nil:
+		return Loaded{}, err
+	case !l.Approval.Rule.Eligible(p.Principal(), p.Groups(), l.Approval.Principal):
+		return Loaded{}, none
+	}
+	return l, nil
+}
+
+func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen canon.Digest, word record.Word, note string) (Loaded, error) {
+	q, now := *l.Approval, b.clock()
+	for _, a := range q.Answers {
+		if a.Person == p.Principal() {
+			if a.Word == word && a.Binding == seen {
+				return l, nil
+			}
+			return Loaded{}, record.Errorf(record.Conflict, "you answered this question already: %s at %s", a.Word, a.At.Format(time.RFC3339))
+		}
+	}
+	if q.State != record.Pending {
+		return Loaded{}, record.Errorf(record.Conflict, "the question is already %s", q.State)
+	}
+	if !now.Before(q.Expires) {
+		if _, err := b.expire(ctx, l, now); err != nil {
+			return Loaded{}, err
+		}
+		return Loaded{}, record.Errorf(record.Conflict, "the question has expired")
+	}
+	if seen != q.Binding {
+		return Loaded{}, record.Errorf(record.Conflict, "what you saw is not what would run; read the question again")
+	}
+	r := record.Reply{Person: p.Principal(), Groups: counting(q.Rule, p.Groups()), Word: word, Note: note, Binding: seen, At: now}
+	d := l.Call.Decision
+	if word == record.No {
+		d = record.Decision{Verdict: record.Deny, Code: record.CodeRejected, At: now, Generation: d.Generation, DecidedBy: d.DecidedBy,
+			Reasons: []record.Reason{{Rule: "approval " + string(q.ID), Verdict: record.Deny, Code: record.CodeRejected, Public: note}}}
+	}
+	change, err := record.Answer(q, l.Call, r, d)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if err := b.apply(ctx, change); err != nil {
+		return Loaded{}, err
+	}
+	after := change.Facts().Approvals[0].After
+	l.Approval = &after
+	if m := change.Facts().Call; m != nil {
+		l.Call = m.After
+	}
+	return l, nil
+}
+
+// counting are those of a person's groups that the rule names: what the answer
+// rests on, and no more.
+func counting(rule record.ApprovalRule, groups []record.Group) []record.Group {
+	var out []record.Group
+	for _, part := range rule.Parts {
+		for _, g := range part.Groups {
+			if slices.Contains(groups, g) && !slices.Contains(out, g) {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// Reconcile settles an unknown call with evidence, by an operator of its tenant.
+func (b *Boundary) Reconcile(ctx context.Context, o identity.Operator, tenant record.TenantID, id record.CallID, to record.State, evidence string) (record.Call, error) {
+	switch {
+	case !o.Valid():
+		return record.Call{}, record.Errorf(record.Forbidden, "reconciling needs the operate permission")
+	case o.Tenant() != tenant:
+		return record.Call{}, record.Errorf(record.NotFound, "there is no call %q here", id)
+	case to != record.Succeeded && to != record.Failed:
+		return record.Call{}, record.Errorf(record.Invalid, "an outcome is %q or %q", record.Succeeded, record.Failed)
+	case evidence == "" || len(evidence) > maxNote:
+		return record.Call{}, record.Errorf(record.Invalid, "state the evidence, in at most %d bytes", maxNote)
+	}
+	l, err := b.store.Call(ctx, tenant, id)
+	if err != nil {
+		return record.Call{}, err
+	}
+	if l.Call.State != record.Unknown {
+		return record.Call{}, record.Errorf(record.Conflict, "the call is %s; only an unknown outcome is reconciled", l.Call.State)
+	}
+	out := record.Outcome{Sent: true, By: o.Name(), Evidence: evidence}
+	if l.Call.Outcome != nil {
+		out.Result, out.Digest, out.Detail = l.Call.Outcome.Result, l.Call.Outcome.Digest, l.Call.Outcome.Detail
+	}
+	if to == record.Failed {
+		out.Code = record.CodeFailed
+	}
+	change, err := record.Settle(l.Call, to, out, record.Step{At: b.clock(), Who: record.Who{Workload: o.Name()}}, record.ByReconcile)
+	if err != nil {
+		return record.Call{}, err
+	}
+	if err := b.apply(ctx, change); err != nil {
+		return record.Call{}, err
+	}
+	return change.Facts().Call.After, nil
+}

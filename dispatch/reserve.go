@@ -1,0 +1,89 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/record"
+)
+
+// run is steps 9 and 10: reserve, durably; then invoke; then record the outcome,
+// durably; then answer. rest is the approval the call rests on, void one that the
+// call no longer needs.
+func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, rest, void *record.Approval, progress func(json.RawMessage)) (Answer, error) {
+	step := e.step(d)
+	step.Charges = e.charges()
+	lease := e.now.Add(e.tool.Timeout + leaseSlack)
+	change, err := record.Reserve(e.call, step, lease, rest, void)
+	if err != nil {
+		return Answer{}, err
+	}
+	// The deadline starts before the reservation, so that it ends before the lease
+	// does however long the commit takes (rule E5).
+	deadline := time.Now().Add(e.tool.Timeout)
+	if err := b.apply(ctx, change); err != nil {
+		switch r := refusal(err); {
+		case r != nil && r.Kind == record.RefusedLimit:
+			return b.limit(ctx, e, d, r)
+		case r != nil:
+			return Answer{}, err
+		}
+		return b.undecided(e.tool.Name, err.Error()), nil
+	}
+	call := change.Facts().Call.After
+	ticket := mint(b.work(e, call, deadline, progress))
+	return b.invoke(ctx, e, call, ticket)
+}
+
+// work is what the ticket is good for.
+func (b *Boundary) work(e *evaluation, c record.Call, deadline time.Time, progress func(json.RawMessage)) Work {
+	return Work{
+		Tool: e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,
+		Arguments: withKey(e.tool.IdempotencyArgument, c.Arguments, c.Key), Input: c.Input, Key: c.Key, Deadline: deadline, Progress: progress,
+	}
+}
+
+// withKey fills in the argument that Placet fills, never the model (rule A5). The
+// key follows from run and call, so what was decided still determines every byte.
+func withKey(name string, arguments []byte, key string) json.RawMessage {
+	if name == "" {
+		return arguments
+	}
+	all := map[string]json.RawMessage{}
+	for n, v := range canon.Members(arguments) {
+		all[n] = v
+	}
+	quoted, err := json.Marshal(key)
+	if err != nil {
+		return arguments // a key is base32 text: it always marshals
+	}
+	all[name] = quoted
+	out, err := canon.Marshal(all)
+	if err != nil {
+		return arguments
+	}
+	return out
+}
+
+// limit answers a reservation that a limit refused. A new call stays proposed, so
+// that an equal proposal gets it (rule A11); one that exists stays as it is, its
+// approval unused (rule A9). A read is not merged with later ones, so one that is
+// held back would never be found again: it ends denied.
+func (b *Boundary) limit(ctx context.Context, e *evaluation, d record.Decision, r *record.Refusal) (Answer, error) {
+	d = limited(d, r, e.now)
+	step := e.step(d)
+	if e.call.State != record.None {
+		if err := b.apply(ctx, record.Postpone(e.call, step)); err != nil {
+			return b.undecided(e.tool.Name, err.Error()), nil
+		}
+		return e.answer(d, e.call), nil
+	}
+	return b.record(ctx, e, d, func() (record.Change, error) {
+		if e.tool.Read {
+			return record.Refuse(e.call, step, nil)
+		}
+		return record.HeldBack(e.call, step)
+	})
+}

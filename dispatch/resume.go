@@ -1,0 +1,277 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"time"
+
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+// Dispatch continues a call by its ID: all ten steps. Its caller must be the
+// call's own tenant, principal and agent; for anybody else there is no such call.
+func (b *Boundary) Dispatch(ctx context.Context, c identity.Caller, id record.CallID, progress func(json.RawMessage)) (Answer, error) {
+	return b.again(func() (Answer, error) { return b.resume(ctx, c, id, true, progress) })
+}
+
+// again starts over while the record moves under a request.
+func (b *Boundary) again(f func() (Answer, error)) (Answer, error) {
+	for range maxConflicts {
+		a, err := f()
+		if refusal(err) == nil {
+			return a, err
+		}
+		runtime.Gosched()
+	}
+	return b.undecided("", "the record kept changing"), nil
+}
+
+// own loads a call for its owner (steps 1 and 2).
+func (b *Boundary) own(ctx context.Context, c identity.Caller, id record.CallID) (Loaded, error) {
+	if !c.Valid() {
+		return Loaded{}, record.Errorf(record.Unauthenticated, "no verified identity came with this request")
+	}
+	none := record.Errorf(record.NotFound, "there is no call %q here", id)
+	if !record.ValidID("call", string(id)) {
+		return Loaded{}, record.Errorf(record.NotFound, "there is no such call here")
+	}
+	l, err := b.store.Call(ctx, c.Owner().Tenant, id)
+	switch {
+	case err != nil && record.KindOf(err) == record.NotFound:
+		return Loaded{}, none
+	case err != nil:
+		return Loaded{}, err
+	case l.Call.Owner != c.Owner():
+		return Loaded{}, none
+	}
+	return l, nil
+}
+
+// resume answers for a call that exists; with dispatch it moves it on. A
+// *record.Refusal among its errors means: start over.
+func (b *Boundary) resume(ctx context.Context, c identity.Caller, id record.CallID, dispatch bool, progress func(json.RawMessage)) (Answer, error) {
+	for {
+		l, err := b.own(ctx, c, id)
+		if err != nil {
+			return Answer{}, err
+		}
+		a, err := b.resumeOnce(ctx, c, l, dispatch, progress)
+		if err != nil || a.State() != record.Unknown || !a.Ran || ctx.Err() != nil {
+			return a, err
+		}
+		if next, ok := b.retryable(*a.Call); !ok || !next {
+			return a, nil
+		}
+		// The registry says that trying again is safe, the caller is still here,
+		// and every attempt is evaluated anew (rule E2).
+	}
+}
+
+// retryable reports whether the registry lets an unknown call be tried again now.
+func (b *Boundary) retryable(c record.Call) (bool, bool) {
+	a := b.now.Load()
+	if a == nil {
+		return false, false
+	}
+	tool, ok := a.Registry.Tool(c.Tool.Name)
+	if !ok {
+		return false, false
+	}
+	allowed := (tool.Retry == registry.RetrySafe && tool.Read) || tool.Retry == registry.RetryIdempotent
+	return allowed && c.Attempt < c.Attempts, true
+}
+
+func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loaded, dispatch bool, progress func(json.RawMessage)) (Answer, error) {
+	now := b.clock()
+	c := l.Call
+	switch c.State {
+	case record.Succeeded:
+		return b.fromRecord(c, record.CodeAlreadyDone), nil
+	case record.Failed:
+		return b.fromRecord(c, record.CodeFailed), nil
+	case record.Denied, record.Expired, record.Canceled, record.Revoked:
+		return ended(c), nil
+	case record.Executing:
+		a := b.fromRecord(c, record.CodeInProgress)
+		return a, nil
+	case record.Unknown:
+		if ok, _ := b.retryable(c); !ok || !dispatch {
+			return b.fromRecord(c, record.CodeOutcomeUnknown), nil
+		}
+	case record.Proposed, record.ApprovalPending, record.DispatchAuthorized:
+		if !l.Run.Live() {
+			return Answer{Verdict: record.Deny, Code: record.CodeRunEnded, Call: &c, Tool: c.Tool.Name}, nil
+		}
+		if !now.Before(c.Expires) {
+			return b.expire(ctx, l, now)
+		}
+	default:
+		return b.undecided(c.Tool.Name, "a state this program does not know"), nil
+	}
+	if !dispatch {
+		return waitingAnswer(l), nil
+	}
+	return b.decideAgain(ctx, caller, l, now, progress)
+}
+
+// decideAgain evaluates a call that exists anew and moves it.
+func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Loaded, now time.Time, progress func(json.RawMessage)) (Answer, error) {
+	a := b.now.Load()
+	if a == nil {
+		return b.undecided(l.Call.Tool.Name, "nothing is active"), nil
+	}
+	e := &evaluation{b: b, a: a, caller: caller, now: now, run: l.Run, call: l.Call}
+	if !l.Call.Tool.ReadOnly {
+		prior, err := b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence)
+		if err != nil {
+			return b.undecided(e.call.Tool.Name, err.Error()), nil
+		}
+		e.prior = prior
+	}
+	d := e.evaluate(ctx)
+	if e.tool != nil {
+		e.call.Tool.Version = e.tool.Digest
+	}
+	unknown := l.Call.State == record.Unknown
+	switch d.Verdict {
+	case record.Allow:
+		e.call.Binding = record.BindingOf(e.call, nil, time.Time{}, d.DecidedBy)
+		return b.run(ctx, e, d, nil, live(l.Approval), progress)
+	case record.RequiresApproval:
+		return b.askAgain(ctx, e, d, l, progress)
+	default:
+		if unknown {
+			// The call stays unknown: a denial now says nothing about what happened (rule D2).
+			answer := b.fromRecord(l.Call, record.CodeOutcomeUnknown)
+			return answer, nil
+		}
+		return b.record(ctx, e, d, func() (record.Change, error) { return record.Refuse(e.call, e.step(d), live(l.Approval)) })
+	}
+}
+
+// live returns an approval that still could be used, for voiding.
+func live(a *record.Approval) *record.Approval {
+	if a != nil && (a.State == record.Pending || a.State == record.Approved) {
+		return a
+	}
+	return nil
+}
+
+// askAgain is step 7: is there an approval for the binding recomputed now? If
+// not, it is a new question; the old one is voided with it (rules D1 to D3).
+func (b *Boundary) askAgain(ctx context.Context, e *evaluation, d record.Decision, l Loaded, progress func(json.RawMessage)) (Answer, error) {
+	q := l.Approval
+	if q != nil {
+		binding := record.BindingOf(e.call, d.Rule, q.Expires, d.DecidedBy)
+		same := binding == q.Binding && e.now.Before(q.Expires)
+		e.call.Binding = binding
+		switch {
+		case same && q.State == record.Approved && d.Rule.Met(q.Answers, binding, e.call.Principal),
+			same && q.State == record.Consumed && e.call.State == record.Unknown:
+			return b.run(ctx, e, d, q, nil, progress)
+		case same && q.State == record.Pending:
+			return waitingAnswer(l), nil
+		}
+	}
+	if e.call.State == record.Unknown {
+		return b.fromRecord(l.Call, record.CodeOutcomeUnknown), nil // it would need a new yes, which is the operator's to seek
+	}
+	if q != nil {
+		d.Code = record.CodeNewQuestion
+	}
+	return b.hold(ctx, e, d, live(q))
+}
+
+// waitingAnswer says where a call stands that nobody moved.
+func waitingAnswer(l Loaded) Answer {
+	c := l.Call
+	a := Answer{Verdict: c.Decision.Verdict, Code: c.Decision.Code, Call: &c, Decision: c.Decision, Approval: l.Approval,
+		Tool: c.Tool.Name, Retry: c.Decision.RetryAfter}
+	if c.State == record.ApprovalPending {
+		a.Verdict = record.RequiresApproval
+		if l.Approval != nil {
+			a.Code = l.Approval.Code
+		}
+	}
+	return a
+}
+
+// ended says why a call will not run any more.
+func ended(c record.Call) Answer {
+	a := Answer{Verdict: record.Deny, Code: c.Decision.Code, Call: &c, Decision: c.Decision, Tool: c.Tool.Name}
+	if c.Outcome != nil && c.Outcome.Code != record.CodeNone {
+		a.Code, a.Note = c.Outcome.Code, c.Outcome.Detail
+	}
+	if a.Code == record.CodeNone {
+		a.Code = map[record.State]record.Code{record.Expired: record.CodeExpired, record.Canceled: record.CodeCanceled,
+			record.Revoked: record.CodeRevoked, record.Denied: record.CodePolicyDenied}[c.State]
+	}
+	return a
+}
+
+// expire ends a call whose time is over, with its question.
+func (b *Boundary) expire(ctx context.Context, l Loaded, now time.Time) (Answer, error) {
+	change, err := record.End(l.Call, record.Expired, record.ByClock, record.CodeExpired,
+		record.Step{At: now, Who: record.Who{System: "clock"}}, l.Approval)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := b.apply(ctx, change); err != nil {
+		if refusal(err) != nil {
+			return Answer{}, err
+		}
+		return b.undecided(l.Call.Tool.Name, err.Error()), nil
+	}
+	return ended(change.Facts().Call.After), nil
+}
+
+// Show says where a call stands, to its owner, and moves nothing.
+func (b *Boundary) Show(ctx context.Context, c identity.Caller, id record.CallID) (Answer, error) {
+	l, err := b.own(ctx, c, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch l.Call.State {
+	case record.Succeeded:
+		return b.fromRecord(l.Call, record.CodeNone), nil
+	case record.Failed:
+		return b.fromRecord(l.Call, record.CodeFailed), nil
+	case record.Executing:
+		return b.fromRecord(l.Call, record.CodeInProgress), nil
+	case record.Unknown:
+		return b.fromRecord(l.Call, record.CodeOutcomeUnknown), nil
+	case record.Denied, record.Expired, record.Canceled, record.Revoked:
+		return ended(l.Call), nil
+	default:
+		return waitingAnswer(l), nil
+	}
+}
+
+// Cancel ends a waiting call for its owner. One that executes is asked to stop
+// and finishes as it finishes.
+func (b *Boundary) Cancel(ctx context.Context, c identity.Caller, id record.CallID) (Answer, error) {
+	return b.again(func() (Answer, error) {
+		l, err := b.own(ctx, c, id)
+		if err != nil {
+			return Answer{}, err
+		}
+		if !l.Call.State.Waiting() {
+			if stop, ok := b.running.Load(id); ok {
+				stop.(context.CancelFunc)()
+			}
+			return b.Show(ctx, c, id)
+		}
+		change, err := record.End(l.Call, record.Canceled, record.ByPrincipal, record.CodeCanceled,
+			record.Step{At: b.clock(), Who: l.Call.By()}, live(l.Approval))
+		if err != nil {
+			return Answer{}, err
+		}
+		if err := b.apply(ctx, change); err != nil {
+			return Answer{}, err
+		}
+		return ended(change.Facts().Call.After), nil
+	})
+}

@@ -1,0 +1,217 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+// runFor returns the run a proposal belongs to: the one it names, or the caller's
+// own unvouched run under its label, opened when there is none.
+func (b *Boundary) runFor(ctx context.Context, p *Proposal, now time.Time) (record.Run, error) {
+	owner := p.Caller.Owner()
+	if p.Run != "" {
+		run, err := b.ownRun(ctx, p.Caller, p.Run)
+		if err == nil && !run.Live() {
+			return run, record.Errorf(record.Conflict, "the run %q has ended", p.Run)
+		}
+		return run, err
+	}
+	run, err := b.store.LiveRun(ctx, owner, p.RunLabel)
+	switch {
+	case err != nil && record.KindOf(err) != record.NotFound:
+		return run, err
+	case err != nil:
+		return b.open(ctx, p.Caller, p.RunLabel, false, now)
+	case now.Sub(run.Active) < b.limits.Idle:
+		return run, nil
+	}
+	// The run has been silent. What it left waiting is kept: an approval is good
+	// for longer than a silence, and its agent may come back for it.
+	open, err := b.store.OpenCalls(ctx, owner.Tenant, run.ID, 1)
+	if err != nil || len(open) > 0 {
+		return run, err
+	}
+	change, err := record.EndRun(run, "idle", record.Who{System: "clock"}, now)
+	if err != nil {
+		return run, err
+	}
+	if err := b.apply(ctx, change); err != nil {
+		return run, err
+	}
+	return b.open(ctx, p.Caller, p.RunLabel, false, now)
+}
+
+// open records a new run. Without vouch, every run of a tenant, principal and
+// agent is in one lineage (rule B1).
+func (b *Boundary) open(ctx context.Context, c identity.Caller, label string, vouched bool, now time.Time) (record.Run, error) {
+	id, err := b.newRun(now)
+	if err != nil {
+		return record.Run{}, record.Because(record.Unavailable, err, "no run ID could be made")
+	}
+	lineage := record.UnvouchedLineage(c.Owner(), 0)
+	if vouched {
+		fresh, err := record.NewID("lin", now, b.random)
+		if err != nil {
+			return record.Run{}, record.Because(record.Unavailable, err, "no lineage ID could be made")
+		}
+		lineage = record.LineageID(fresh)
+	}
+	change := record.OpenRun(record.Run{Owner: c.Owner(), ID: id, Lineage: lineage, Label: label, Vouched: vouched,
+		Turn: 1, Opened: now, Active: now}, c.Owner().By())
+	if err := b.apply(ctx, change); err != nil {
+		return record.Run{}, err
+	}
+	return change.Facts().Run.After, nil
+}
+
+// OpenRun opens a run for the caller. Opened by a workload that holds vouch, it
+// starts a lineage of its own.
+func (b *Boundary) OpenRun(ctx context.Context, c identity.Caller, label string) (record.Run, error) {
+	if !c.Valid() {
+		return record.Run{}, record.Errorf(record.Unauthenticated, "no verified identity came with this request")
+	}
+	p := Proposal{RunLabel: label}
+	if err := p.labels(); err != nil {
+		return record.Run{}, err
+	}
+	return b.open(ctx, c, label, c.Vouches(), b.clock())
+}
+
+// ownRun loads a run for its owner; for anybody else there is no such run.
+func (b *Boundary) ownRun(ctx context.Context, c identity.Caller, id record.RunID) (record.Run, error) {
+	if !c.Valid() {
+		return record.Run{}, record.Errorf(record.Unauthenticated, "no verified identity came with this request")
+	}
+	if !record.ValidID("run", string(id)) {
+		return record.Run{}, record.Errorf(record.NotFound, "there is no such run here")
+	}
+	run, err := b.store.Run(ctx, c.Owner().Tenant, id)
+	if err != nil {
+		return record.Run{}, err
+	}
+	if run.Owner != c.Owner() {
+		return record.Run{}, record.Errorf(record.NotFound, "there is no run %q here", id)
+	}
+	return run, nil
+}
+
+// Run returns a run of the caller, with the state a reader sees.
+func (b *Boundary) Run(ctx context.Context, c identity.Caller, id record.RunID) (record.Run, string, error) {
+	run, err := b.ownRun(ctx, c, id)
+	if err != nil {
+		return run, "", err
+	}
+	open, err := b.store.OpenCalls(ctx, run.Tenant, run.ID, 500)
+	states := make([]record.State, len(open))
+	for i := range open {
+		states[i] = open[i].State
+	}
+	return run, run.Shown(states), err
+}
+
+// StartTurn begins the next turn of a run: what earlier turns left waiting is
+// canceled and its approvals void, except the calls in keep (rule B3). Only a
+// caller whose workload holds vouch may.
+func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.RunID, keep []record.CallID) (record.Run, error) {
+	for range maxConflicts {
+		run, err := b.ownRun(ctx, c, id)
+		if err != nil {
+			return run, err
+		}
+		if !c.Vouches() {
+			return run, record.Errorf(record.Forbidden, "starting a turn needs a workload credential with the vouch permission")
+		}
+		if len(keep) > 0 {
+			open, err := b.store.OpenCalls(ctx, run.Tenant, run.ID, 500)
+			if err != nil {
+				return run, err
+			}
+			for _, k := range keep {
+				if !slices.ContainsFunc(open, func(o record.Call) bool { return o.ID == k && o.State.Waiting() }) {
+					return run, record.Errorf(record.Invalid, "keep names %q, which is no waiting call of this run", k)
+				}
+			}
+		}
+		change, err := record.StartTurn(run, keep, c.Owner().By(), b.clock())
+		if err != nil {
+			return run, err
+		}
+		if err = b.apply(ctx, change); err == nil {
+			return change.Facts().Run.After, nil
+		}
+		if refusal(err) == nil {
+			return run, err
+		}
+	}
+	return record.Run{}, record.Errorf(record.Conflict, "the run kept changing; try again")
+}
+
+// EndRun terminates a run of the caller. Its waiting calls are canceled in the
+// same transaction; executing ones are asked to stop.
+func (b *Boundary) EndRun(ctx context.Context, c identity.Caller, id record.RunID, why string) (record.Run, error) {
+	for range maxConflicts {
+		run, err := b.ownRun(ctx, c, id)
+		if err != nil || !run.Live() {
+			return run, err
+		}
+		change, err := record.EndRun(run, why, c.Owner().By(), b.clock())
+		if err != nil {
+			return run, err
+		}
+		if err = b.apply(ctx, change); err == nil {
+			b.stopRunning(ctx, run)
+			return change.Facts().Run.After, nil
+		}
+		if refusal(err) == nil {
+			return run, err
+		}
+	}
+	return record.Run{}, record.Errorf(record.Conflict, "the run kept changing; try again")
+}
+
+// stopRunning asks a run's executing calls to stop.
+func (b *Boundary) stopRunning(ctx context.Context, run record.Run) {
+	open, err := b.store.OpenCalls(ctx, run.Tenant, run.ID, 500)
+	if err != nil {
+		b.log.Error("dispatch: cannot list what still executes", "run", run.ID, "error", err)
+		return
+	}
+	for _, c := range open {
+		if stop, ok := b.running.Load(c.ID); ok {
+			stop.(context.CancelFunc)()
+		}
+	}
+}
+
+// Tools lists what the caller may call, in the order of names: exactly the tools
+// that its call would not be refused as not available or for a missing scope.
+func (b *Boundary) Tools(ctx context.Context, c identity.Caller) []*registry.Tool {
+	a := b.now.Load()
+	if a == nil || !c.Valid() {
+		return nil
+	}
+	owner, scopes, groups := c.Owner(), c.Scopes(), c.Groups()
+	var out []*registry.Tool
+	for t := range a.Registry.Tools() {
+		if _, ok := t.Admits(owner, scopes, groups); !ok {
+			continue
+		}
+		server, ok := a.Registry.Server(t.Server)
+		if !ok {
+			continue
+		}
+		if !server.Inproc {
+			offer, err := b.invoker.Offer(ctx, server, t.Upstream, server.ToolsMaxAge)
+			if err != nil || b.pins.check(t, offer) != nil {
+				continue
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}

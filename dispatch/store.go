@@ -1,0 +1,113 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/placet-dev/placet/record"
+)
+
+// Store is what the boundary needs of a store. Every read is one snapshot and
+// names its tenant; every write is a [record.Change].
+type Store interface {
+	// Apply makes a change durable, whole or not at all. On return, nil means
+	// durable; a *record.Refusal means nothing was written; any other error
+	// means that it is not known to be durable, and nobody may act on it. The
+	// caller's context bounds the wait, never the statements: after it ends, the
+	// outcome is of the third kind.
+	Apply(ctx context.Context, c record.Change) error
+
+	// Call returns a call with its run, its approval and that one's answers. An
+	// unknown ID and another tenant's answer with the same record.NotFound.
+	Call(ctx context.Context, tenant record.TenantID, id record.CallID) (Loaded, error)
+
+	// Approval is Call for the call that a question belongs to.
+	Approval(ctx context.Context, tenant record.TenantID, id record.ApprovalID) (Loaded, error)
+
+	// Run returns a run, or record.NotFound.
+	Run(ctx context.Context, tenant record.TenantID, id record.RunID) (record.Run, error)
+
+	// LiveRun returns the newest live run that an owner opened without vouch
+	// under a label, or record.NotFound.
+	LiveRun(ctx context.Context, owner record.Owner, label string) (record.Run, error)
+
+	// Prior returns what is known of equal effects, in one snapshot.
+	Prior(ctx context.Context, tenant record.TenantID, lineage record.LineageID, effect record.EffectKey, occurrence string) (Prior, error)
+
+	// Rejected returns a person's no to an equal effect in the lineage, or nil.
+	Rejected(ctx context.Context, tenant record.TenantID, lineage record.LineageID, effect record.EffectKey) (*record.Rejection, error)
+
+	// OpenCalls returns the open calls of a run, oldest first, at most n.
+	OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Call, error)
+
+	// Due returns calls whose time has come, oldest first. It claims nothing:
+	// the guarded transition does, and losers get the conflict.
+	Due(ctx context.Context, now time.Time, n int) (calls []Loaded, next time.Time, err error)
+
+	// Generation returns the active version's number and digest; 0 before the first.
+	Generation(ctx context.Context) (int64, string, error)
+}
+
+// Loaded is a call with what belongs to it, as one snapshot showed it.
+type Loaded struct {
+	Call     record.Call
+	Run      record.Run
+	Approval *record.Approval // the call's current question, with its answers
+}
+
+// Prior is what is known of calls with an equal effect key.
+type Prior struct {
+	Seen      []record.Seen     // the effect's version, and the occurrence's where one is stated
+	Same      *record.Call      // the latest in this lineage with this occurrence, whatever its state; nil without one
+	Equal     *record.Call      // open, in this lineage, with this occurrence (rule A6)
+	Done      *record.Call      // the latest that succeeded, of this principal, with its result (rule A7)
+	Unsettled []record.Call     // executing or unknown, in any lineage of tenant and principal (rule A8)
+	Rejection *record.Rejection // a person's no in this lineage (rule A9)
+}
+
+// Reader is what doors and commands read beside the boundary. It moves nothing.
+type Reader interface {
+	Calls(ctx context.Context, q CallQuery) ([]record.Call, error)
+	Approvals(ctx context.Context, q ApprovalQuery) ([]Loaded, error)
+	Runs(ctx context.Context, q RunQuery) ([]record.Run, error)
+	Events(ctx context.Context, q EventQuery) ([]record.Event, error)
+}
+
+// CallQuery selects calls of one tenant, newest first.
+type CallQuery struct {
+	Tenant record.TenantID
+	Owner  *record.Owner // only theirs
+	Run    record.RunID
+	States []record.State
+	Before record.CallID // for the next page
+	Limit  int           // 1 to 500; 0 is 50
+}
+
+// ApprovalQuery selects questions of one tenant, oldest first.
+type ApprovalQuery struct {
+	Tenant record.TenantID
+	Owner  *record.Owner
+	States []record.ApprovalState
+	After  record.ApprovalID
+	Limit  int
+}
+
+// RunQuery selects runs of one tenant, newest first.
+type RunQuery struct {
+	Tenant record.TenantID
+	Owner  *record.Owner
+	Live   bool
+	Before record.RunID
+	Limit  int
+}
+
+// EventQuery selects events of one tenant in the order of the log.
+type EventQuery struct {
+	Tenant record.TenantID
+	All    bool // every tenant, and what belongs to none: for operators of the whole server
+	After  int64
+	Run    record.RunID
+	Call   record.CallID
+	Kinds  []record.EventKind
+	Limit  int
+}

@@ -1,0 +1,108 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/placet-dev/placet/record"
+)
+
+// waiting is who wants to know when a call moves. It shortens waits and decides
+// nothing: whoever wakes reads the record.
+type waiting struct {
+	mu    sync.Mutex
+	calls map[record.CallID][]chan struct{}
+}
+
+func (w *waiting) add(id record.CallID) chan struct{} {
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[id] = append(w.calls[id], c)
+	return c
+}
+
+func (w *waiting) remove(id record.CallID, c chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.calls[id]
+	for i := range list {
+		if list[i] == c {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(w.calls, id)
+		return
+	}
+	w.calls[id] = list
+}
+
+func (w *waiting) tell(id record.CallID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.calls[id] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// moved tells waiters and the clock about a change that is durable.
+func (b *Boundary) moved(f record.Facts) {
+	if m := f.Call; m != nil {
+		b.waiting.tell(m.After.ID)
+		if !m.After.Due.IsZero() && m.After.Lease.IsZero() {
+			b.wakeClock()
+		}
+	}
+	for _, m := range f.Approvals {
+		b.waiting.tell(m.After.Call)
+	}
+	if f.Sweep != nil {
+		b.waiting.mu.Lock()
+		ids := make([]record.CallID, 0, len(b.waiting.calls))
+		for id := range b.waiting.calls {
+			ids = append(ids, id)
+		}
+		b.waiting.mu.Unlock()
+		for _, id := range ids {
+			b.waiting.tell(id)
+		}
+	}
+}
+
+// Await holds its caller until the call's question is answered or the call moved
+// on, at most for d. It reports whether there is something new; what it is, the
+// caller finds out by Dispatch, with its credentials verified again (rule C2).
+func (b *Boundary) Await(ctx context.Context, tenant record.TenantID, id record.CallID, d time.Duration) bool {
+	changed := b.waiting.add(id)
+	defer b.waiting.remove(id, changed)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		l, err := b.store.Call(ctx, tenant, id)
+		if err != nil {
+			return false
+		}
+		switch l.Call.State {
+		case record.ApprovalPending:
+			if l.Approval == nil || l.Approval.State != record.Pending {
+				return true
+			}
+		case record.Executing:
+		default:
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

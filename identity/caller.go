@@ -1,0 +1,172 @@
+package identity
+
+import (
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/record"
+)
+
+// WorkloadIssuer qualifies the principal of a workload that calls as itself.
+const WorkloadIssuer = "placet:workload"
+
+// Caller is who proposes and dispatches: a tenant, a principal and an agent, with
+// what their issuer says of them. The zero value is nobody.
+type Caller struct {
+	v        *verified // nil: nobody
+	workload *Workload // the program that presented a key beside or instead of the token
+}
+
+// Valid reports whether there is somebody. Whoever takes a Caller refuses one that is not valid.
+func (c Caller) Valid() bool { return c.v != nil }
+
+// Owner is who the caller's runs and calls belong to.
+func (c Caller) Owner() record.Owner {
+	if c.v == nil {
+		return record.Owner{}
+	}
+	return record.Owner{Tenant: c.v.tenant, Principal: c.v.principal, Agent: c.v.agent}
+}
+
+func (c Caller) Scopes() []string {
+	if c.v == nil {
+		return nil
+	}
+	return slices.Clone(c.v.scopes)
+}
+
+func (c Caller) HasScope(name string) bool { return c.v != nil && slices.Contains(c.v.scopes, name) }
+
+func (c Caller) Groups() []record.Group {
+	if c.v == nil {
+		return nil
+	}
+	return slices.Clone(c.v.groups)
+}
+
+func (c Caller) InGroup(g record.Group) bool { return c.v != nil && slices.Contains(c.v.groups, g) }
+
+// Claims is a canonical object with the token's claims, without those that differ
+// from token to token of one session. It must not be changed.
+func (c Caller) Claims() json.RawMessage {
+	if c.v == nil {
+		return json.RawMessage("{}")
+	}
+	return c.v.public
+}
+
+// Expires is when the token ceases to count; zero for a workload's own key.
+func (c Caller) Expires() time.Time {
+	if c.v == nil {
+		return time.Time{}
+	}
+	return c.v.expires
+}
+
+// SessionID tells callers apart that must not share a protocol session: it is a
+// digest of tenant, issuer, subject and agent. It is empty for nobody.
+func (c Caller) SessionID() string {
+	if c.v == nil {
+		return ""
+	}
+	return c.v.session
+}
+
+// Workload is the program that presented its own key, or nil.
+func (c Caller) Workload() *Workload { return c.workload }
+
+// Vouches reports whether statements about turns and emissions count from this caller.
+func (c Caller) Vouches() bool { return c.v != nil && c.workload.May(Vouch) }
+
+// LogValue names the caller, for logs.
+func (c Caller) LogValue() slog.Value {
+	o := c.Owner()
+	return slog.GroupValue(slog.String("tenant", string(o.Tenant)), slog.String("principal", o.Principal.String()), slog.String("agent", string(o.Agent)))
+}
+
+// Workload is a program that proved to hold its key.
+type Workload struct {
+	name        string
+	tenant      record.TenantID // "" if the configuration leaves it open
+	permissions []Permission
+}
+
+func (w *Workload) Name() string { return w.name }
+
+// May reports whether the workload holds a permission; nil holds none.
+func (w *Workload) May(p Permission) bool { return w != nil && slices.Contains(w.permissions, p) }
+
+// Person is a human after an interactive login, who answers approvals or
+// operates. It never comes from what may propose. The zero value is nobody.
+type Person struct {
+	v               *verified
+	operates, reads bool
+}
+
+func (p Person) Valid() bool { return p.v != nil }
+
+func (p Person) Tenant() record.TenantID {
+	if p.v == nil {
+		return ""
+	}
+	return p.v.tenant
+}
+
+func (p Person) Principal() record.Principal {
+	if p.v == nil {
+		return record.Principal{}
+	}
+	return p.v.principal
+}
+
+func (p Person) Groups() []record.Group {
+	if p.v == nil {
+		return nil
+	}
+	return slices.Clone(p.v.groups)
+}
+
+func (p Person) InGroup(g record.Group) bool { return p.v != nil && slices.Contains(p.v.groups, g) }
+
+func (p Person) Expires() time.Time {
+	if p.v == nil {
+		return time.Time{}
+	}
+	return p.v.expires
+}
+
+// Operates reports whether the person may change what is enforced.
+func (p Person) Operates() bool { return p.v != nil && p.operates }
+
+// Reads reports whether the person may see what operators see.
+func (p Person) Reads() bool { return p.v != nil && (p.reads || p.operates) }
+
+// Operator is who may activate, revoke and reconcile within a tenant: a person
+// with the permission, or a workload with it. The zero value is nobody.
+type Operator struct{ reader Reader }
+
+func (o Operator) Valid() bool             { return o.reader.Valid() }
+func (o Operator) Tenant() record.TenantID { return o.reader.tenant }
+func (o Operator) Name() string            { return o.reader.name }
+
+// Operates is Valid, by the name that its users look for.
+func (o Operator) Operates() bool { return o.Valid() }
+
+// Reader is who may see what operators see within a tenant. The zero value is nobody.
+type Reader struct {
+	tenant record.TenantID
+	name   string
+}
+
+func (r Reader) Valid() bool             { return r.tenant != "" && r.name != "" }
+func (r Reader) Tenant() record.TenantID { return r.tenant }
+
+// Name is subject@issuer, or workload/NAME; for records.
+func (r Reader) Name() string { return r.name }
+
+func sessionOf(o record.Owner) string {
+	return canon.Of("placet/session/1", []byte(o.Tenant), []byte(o.Principal.Issuer), []byte(o.Principal.Subject), []byte(o.Agent)).String()
+}

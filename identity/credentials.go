@@ -1,0 +1,94 @@
+package identity
+
+import (
+	"log/slog"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/placet-dev/placet/record"
+)
+
+// Credentials is what a request presents. It shows itself as "redacted".
+type Credentials struct {
+	Bearer      string // of Authorization: Bearer
+	WorkloadKey string // of Placet-Workload
+}
+
+const redacted = "redacted"
+
+func (Credentials) String() string               { return redacted }
+func (Credentials) GoString() string             { return redacted }
+func (Credentials) LogValue() slog.Value         { return slog.StringValue(redacted) }
+func (Credentials) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// maxCredential bounds what is looked at.
+const maxCredential = 16 << 10
+
+// CredentialsFrom reads Authorization and Placet-Workload, and nothing else. Each
+// may occur once; at least one must. A header that occurs twice is refused, since
+// whoever stands before us may have checked the other one.
+func CredentialsFrom(h http.Header) (Credentials, error) {
+	authorization, err := only(h, "Authorization")
+	if err != nil {
+		return Credentials{}, err
+	}
+	key, err := only(h, "Placet-Workload")
+	if err != nil {
+		return Credentials{}, err
+	}
+	var c Credentials
+	if authorization != "" {
+		scheme, token, _ := strings.Cut(authorization, " ")
+		token = strings.TrimLeft(token, " ")
+		if !strings.EqualFold(scheme, "Bearer") || !isToken68(token) {
+			return Credentials{}, record.Errorf(record.Unauthenticated, "the Authorization header must be Bearer and one token")
+		}
+		c.Bearer = token
+	}
+	if key != "" {
+		if !isToken68(key) {
+			return Credentials{}, record.Errorf(record.Unauthenticated, "the Placet-Workload header must be one key")
+		}
+		c.WorkloadKey = key
+	}
+	if c.Bearer == "" && c.WorkloadKey == "" {
+		return Credentials{}, record.Errorf(record.Unauthenticated, "no credentials; send Authorization: Bearer and a token")
+	}
+	return c, nil
+}
+
+// only returns the one value of a header, "" if it is absent. Names are compared
+// in canonical form, so that a map filled by hand hides no second one.
+func only(h http.Header, name string) (string, error) {
+	value, n := "", 0
+	for key, values := range h {
+		if key == name || textproto.CanonicalMIMEHeaderKey(key) == name {
+			for _, v := range values {
+				value, n = v, n+1
+			}
+		}
+	}
+	switch {
+	case n > 1:
+		return "", record.Errorf(record.Unauthenticated, "the %s header occurs %d times; send it once", name, n)
+	case n == 1 && value == "":
+		return "", record.Errorf(record.Unauthenticated, "the %s header is empty", name)
+	case len(value) > maxCredential:
+		return "", record.Errorf(record.Unauthenticated, "the %s header is longer than %d bytes", name, maxCredential)
+	}
+	return value, nil
+}
+
+// isToken68 reports whether s is what RFC 6750 section 2.1 calls a b64token.
+func isToken68(s string) bool {
+	body := strings.TrimRight(s, "=")
+	for i := range len(body) {
+		switch c := body[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~+/", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return body != ""
+}

@@ -1,0 +1,192 @@
+package rego
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/placet-dev/placet/policy"
+)
+
+const inputVersion = policy.InputVersion
+
+// build makes the input document as one term. It must equal what
+// policy.Input's JSON form says; a test compares the two.
+func (e *Engine) build(in *policy.Input) (any, error) {
+	n := &e.names
+	args, err := e.object("args", in.Args)
+	if err != nil {
+		return nil, err
+	}
+	tool, err := e.tool(&in.Tool)
+	if err != nil {
+		return nil, err
+	}
+	principal, err := e.principal(&in.Principal)
+	if err != nil {
+		return nil, err
+	}
+	amounts, err := e.amounts(in.Amounts)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := e.limits(&in.Limits)
+	if err != nil {
+		return nil, err
+	}
+	return object(
+		pair(n.version, n.inputTag),
+		pair(n.tool, tool),
+		pair(n.args, args),
+		pair(n.amounts, amounts),
+		pair(n.principal, principal),
+		pair(n.agent, object(pair(n.id, str(in.Agent.ID)))),
+		pair(n.run, object(
+			pair(n.id, str(in.Run.ID)), pair(n.turn, integer(int64(in.Run.Turn))),
+			pair(n.labels, e.list(in.Run.Labels)), pair(n.parent, str(in.Run.Parent)))),
+		pair(n.call, object(
+			pair(n.id, str(in.Call.ID)), pair(n.source, str(in.Call.Source)), pair(n.route, str(in.Call.Route)),
+			pair(n.attempt, integer(int64(in.Call.Attempt))), pair(n.purpose, str(in.Call.Purpose)))),
+		pair(n.targets, e.targets(in.Targets)),
+		pair(n.origins, e.origins(in.Origins)),
+		pair(n.approval, e.approval(in.Approval)),
+		pair(n.limits, limits),
+		pair(n.env, object(pair(n.name, str(in.Env)))),
+		pair(n.time, ast.StringTerm(in.Time.UTC().Format(time.RFC3339Nano))),
+	), nil
+}
+
+// tool is cached: entries change only with the registry.
+func (e *Engine) tool(t *policy.Tool) (*ast.Term, error) {
+	var space [512]byte
+	k := text(text(text(content(space[:0]), t.Name), t.Server), t.Version)
+	f := t.Flags
+	k = text(k.flag(f.Read).flag(f.Write).flag(f.Destructive).flag(f.Financial).flag(f.Sink), t.Annotations)
+	if term, ok := e.tools.get(k); ok {
+		return term, nil
+	}
+	annotations, err := e.object("tool.annotations", t.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	n := &e.names
+	term := object(
+		pair(n.name, str(t.Name)), pair(n.server, str(t.Server)), pair(n.version, str(t.Version)),
+		pair(n.flags, object(
+			pair(n.read, boolean(f.Read)), pair(n.write, boolean(f.Write)), pair(n.destructive, boolean(f.Destructive)),
+			pair(n.financial, boolean(f.Financial)), pair(n.sink, boolean(f.Sink)))),
+		pair(n.annotations, annotations))
+	e.tools.put(k, term)
+	return term, nil
+}
+
+// principal is cached: it changes only with the token.
+func (e *Engine) principal(p *policy.Principal) (*ast.Term, error) {
+	var space [1024]byte
+	k := text(text(text(content(space[:0]), p.Subject), p.Issuer), p.Tenant).flag(p.GroupsKnown)
+	k = k.count(len(p.Scopes))
+	for _, s := range p.Scopes {
+		k = text(k, s)
+	}
+	k = k.count(len(p.Groups))
+	for _, g := range p.Groups {
+		k = text(text(k, g.Issuer), g.Name)
+	}
+	k = text(k, p.Claims)
+	if term, ok := e.principals.get(k); ok {
+		return term, nil
+	}
+	claims, err := e.object("principal.claims", p.Claims)
+	if err != nil {
+		return nil, err
+	}
+	n := &e.names
+	var own, other []*ast.Term
+	for _, g := range p.Groups {
+		if g.Issuer == p.Issuer {
+			own = append(own, str(g.Name))
+		} else {
+			other = append(other, object(pair(n.issuer, str(g.Issuer)), pair(n.name, str(g.Name))))
+		}
+	}
+	term := object(
+		pair(n.id, str(p.Subject)), pair(n.issuer, str(p.Issuer)), pair(n.tenant, str(p.Tenant)),
+		pair(n.scopes, e.list(p.Scopes)), pair(n.groups, ast.ArrayTerm(own...)),
+		pair(n.otherGroups, ast.ArrayTerm(other...)), pair(n.groupsKnown, boolean(p.GroupsKnown)),
+		pair(n.claims, claims))
+	e.principals.put(k, term)
+	return term, nil
+}
+
+func (e *Engine) amounts(amounts map[string]string) (*ast.Term, error) {
+	if len(amounts) == 0 {
+		return e.empty.object, nil
+	}
+	pairs := make([][2]*ast.Term, 0, len(amounts))
+	for name, amount := range amounts {
+		v, err := decimal(amount)
+		if err != nil {
+			return nil, fmt.Errorf("amount %q: %w", name, err)
+		}
+		pairs = append(pairs, pair(str(name), v))
+	}
+	return object(pairs...), nil
+}
+
+func (e *Engine) limits(l *policy.Limits) (*ast.Term, error) {
+	autonomous := e.empty.null
+	if l.Autonomous != "" {
+		var err error
+		if autonomous, err = decimal(l.Autonomous); err != nil {
+			return nil, fmt.Errorf("limits.autonomous: %w", err)
+		}
+	}
+	n := &e.names
+	return object(pair(n.callsInTurn, integer(l.CallsInTurn)), pair(n.callsInRun, integer(l.CallsInRun)),
+		pair(n.autonomous, autonomous)), nil
+}
+
+func (e *Engine) targets(targets []policy.Target) *ast.Term {
+	if len(targets) == 0 {
+		return e.empty.array
+	}
+	n := &e.names
+	out := make([]*ast.Term, len(targets))
+	for i, t := range targets {
+		out[i] = object(pair(n.argument, str(t.Argument)), pair(n.kind, str(t.Kind)), pair(n.value, str(t.Value)))
+	}
+	return ast.ArrayTerm(out...)
+}
+
+func (e *Engine) origins(origins map[string]string) *ast.Term {
+	if len(origins) == 0 {
+		return e.empty.object
+	}
+	pairs := make([][2]*ast.Term, 0, len(origins))
+	for _, k := range slices.Sorted(maps.Keys(origins)) {
+		pairs = append(pairs, pair(str(k), str(origins[k])))
+	}
+	return object(pairs...)
+}
+
+func (e *Engine) approval(a *policy.Approval) *ast.Term {
+	if a == nil {
+		return e.empty.null
+	}
+	n := &e.names
+	return object(pair(n.id, str(a.ID)), pair(n.state, str(a.State)), pair(n.answers, integer(int64(a.Answers))))
+}
+
+func (e *Engine) list(items []string) *ast.Term {
+	if len(items) == 0 {
+		return e.empty.array
+	}
+	out := make([]*ast.Term, len(items))
+	for i, s := range items {
+		out[i] = str(s)
+	}
+	return ast.ArrayTerm(out...)
+}

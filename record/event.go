@@ -1,0 +1,113 @@
+package record
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+)
+
+// EventKind is what happened. Events are the audit: one is written with every
+// change, in the same transaction.
+type EventKind string
+
+const (
+	EventProposed   EventKind = "proposed"
+	EventAsked      EventKind = "approval_requested"
+	EventAuthorized EventKind = "authorized"
+	EventExecuting  EventKind = "executing"
+	EventSucceeded  EventKind = "succeeded"
+	EventFailed     EventKind = "failed"
+	EventUnknown    EventKind = "unknown"
+	EventDenied     EventKind = "denied"
+	EventExpired    EventKind = "expired"
+	EventCanceled   EventKind = "canceled"
+	EventRevoked    EventKind = "revoked"
+
+	EventAnswered         EventKind = "answered"          // a person answered; the approval may still be pending
+	EventApproved         EventKind = "approved"          // the approval is complete
+	EventRejected         EventKind = "rejected"          //
+	EventApprovalVoided   EventKind = "approval_voided"   //
+	EventApprovalConsumed EventKind = "approval_consumed" //
+	EventApprovalExpired  EventKind = "approval_expired"  //
+
+	EventRunOpened   EventKind = "run_opened"
+	EventTurnStarted EventKind = "turn_started"
+	EventRunEnded    EventKind = "run_ended"
+
+	EventRefused    EventKind = "refused"    // a request that became no call
+	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
+	EventReturned   EventKind = "returned"   // an equal call was answered from its record
+	EventLate       EventKind = "late"       // an outcome of an attempt that was already given up: evidence
+	EventReconciled EventKind = "reconciled" // with the reconciler and the evidence
+	EventActivated  EventKind = "activated"  // a registry and policy version
+	EventOverride   EventKind = "override"   // a setting that weakens a default, at activation (rule H7)
+)
+
+// Who did it. Exactly one of the forms is set.
+type Who struct {
+	Principal *Principal `json:"principal,omitempty"`
+	Agent     AgentID    `json:"agent,omitempty"`    // with Principal, when an agent acted for them
+	Workload  string     `json:"workload,omitempty"` // a program's own credential
+	System    string     `json:"system,omitempty"`   // "clock", "recovery", "boundary"
+}
+
+// By names a call's own caller.
+func (o Owner) By() Who { return Who{Principal: &o.Principal, Agent: o.Agent} }
+
+// Event is one entry of the audit log.
+type Event struct {
+	Seq      int64           `json:"seq"` // given by the store, rising
+	At       time.Time       `json:"at"`
+	Tenant   TenantID        `json:"tenant"`
+	Kind     EventKind       `json:"kind"`
+	Run      RunID           `json:"run,omitempty"`
+	Call     CallID          `json:"call,omitempty"`
+	Approval ApprovalID      `json:"approval,omitempty"`
+	Who      Who             `json:"who"`
+	Body     json.RawMessage `json:"body"` // a Body
+}
+
+// Body is what an event says beside who, when and on what. Argument values are
+// never in it: Redacted names what was left out.
+type Body struct {
+	Tool       string       `json:"tool,omitempty"`
+	Verdict    Verdict      `json:"verdict,omitempty"`
+	Code       Code         `json:"code,omitempty"`
+	Reasons    []Reason     `json:"reasons,omitempty"`
+	Source     Source       `json:"source,omitempty"`
+	Route      Route        `json:"route,omitempty"`
+	Arguments  canon.Digest `json:"argument_digest,omitzero"`
+	Effect     canon.Digest `json:"effect_key,omitzero"`
+	Binding    canon.Digest `json:"binding,omitzero"`
+	Version    canon.Digest `json:"tool_version,omitzero"`
+	DecidedBy  string       `json:"decided_by,omitempty"`
+	Generation int64        `json:"generation,omitempty"`
+	Attempt    int          `json:"attempt,omitempty"`
+	Key        string       `json:"idempotency_key,omitempty"`
+	Lease      time.Time    `json:"lease,omitzero"`
+	Retry      time.Time    `json:"retry_after,omitzero"`
+	Result     canon.Digest `json:"result_digest,omitzero"`
+	Turn       Turn         `json:"turn,omitempty"`
+	Kept       []CallID     `json:"kept,omitempty"`
+	Word       Word         `json:"word,omitempty"`
+	Note       string       `json:"note,omitempty"`
+	Evidence   string       `json:"evidence,omitempty"`
+	Detail     string       `json:"detail,omitempty"`
+	Redacted   []string     `json:"redacted,omitempty"`
+}
+
+// event fills in what the call knows. A body always marshals: it is made of
+// strings, numbers and digests.
+func (c Call) event(kind EventKind, who Who, at time.Time, b Body) Event {
+	b.Tool = c.Tool.Name
+	return Event{At: at, Tenant: c.Tenant, Kind: kind, Run: c.Run, Call: c.ID, Who: who, Body: b.encode()}
+}
+
+func (b Body) encode() json.RawMessage {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return json.RawMessage(`{"detail":"event body not encodable"}`)
+	}
+	return text
+}

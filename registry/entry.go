@@ -1,0 +1,243 @@
+package registry
+
+import (
+	"time"
+
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/yamlfile"
+)
+
+// File is the shape of tools.yaml.
+type File struct {
+	Version  int                           `yaml:"version,required" doc:"Version of this file's format: 1."`
+	Servers  yamlfile.Entries[ServerEntry] `yaml:"servers" doc:"Where tools run, by name."`
+	Defaults Defaults                      `yaml:"defaults" doc:"What the tools of this file get where their entry says nothing."`
+	Tools    yamlfile.Entries[Entry]       `yaml:"tools" doc:"Every tool that exists, by its one name."`
+}
+
+// Check refuses a format that this program does not know.
+func (f *File) Check(fail func(key, message string)) {
+	if f.Version != 1 {
+		fail("version", "is not known to this program; it reads version 1")
+	}
+}
+
+// Defaults fill gaps of entries.
+type Defaults struct {
+	PerMinute  int           `yaml:"per_minute" default:"30" doc:"Calls per minute, per tool and principal; 0 means no limit."`
+	Concurrent int           `yaml:"concurrent" default:"4" doc:"Calls of one tool and principal at the same time; 0 means no limit."`
+	Timeout    time.Duration `yaml:"timeout" default:"20s" doc:"How long one attempt may take."`
+	Retry      Retry         `yaml:"retry" default:"never" doc:"Whether an unknown outcome may be tried again."`
+}
+
+// ServerEntry is one server as the file gives it.
+type ServerEntry struct {
+	URL           string        `yaml:"url" doc:"MCP endpoint over Streamable HTTP."`
+	Command       []string      `yaml:"command" doc:"Program and arguments of an MCP server over stdio."`
+	Env           []string      `yaml:"env" doc:"Names of environment variables that the command gets; it gets no others."`
+	Stateless     bool          `yaml:"stateless" doc:"Sessions may be shared between principals."`
+	ToolsMaxAge   time.Duration `yaml:"tools_max_age" default:"60s" doc:"How old the server's list of tools may be when a call is checked against it."`
+	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
+
+	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile that calls carry."`
+	DispatchToken yamlfile.Later `yaml:"dispatch_token" doc:"The server verifies dispatch tokens."`
+	Queries       yamlfile.Later `yaml:"queries" doc:"Folder of named SQL queries."`
+	Database      yamlfile.Later `yaml:"database" doc:"Kind of database that the queries run on."`
+	Lease         yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
+	Unverified    yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
+	SameUser      yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
+	Sandbox       yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
+	Egress        yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
+	Network       yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
+}
+
+// Hints names what people write for a key.
+func (*ServerEntry) Hints() map[string]string {
+	return map[string]string{"args": "command: [program, argument, …]", "endpoint": "url", "environment": "env"}
+}
+
+// Entry is one tool as the file, or an embedding program, gives it.
+type Entry struct {
+	Server string `yaml:"server,required" doc:"Name of the server that runs it."`
+	Tool   string `yaml:"tool" doc:"Its name at the server, where that differs."`
+
+	Scope        string       `yaml:"scope" doc:"Scope that the end user must have."`
+	Callers      CallersEntry `yaml:"callers" doc:"Who may call it; without it, everyone with the scope."`
+	Environments []string     `yaml:"environments" doc:"Environments in which it exists; without it, all."`
+
+	Read        bool `yaml:"read" doc:"Changes nothing."`
+	Write       bool `yaml:"write" doc:"Changes something, and none of the stronger marks fits."`
+	Destructive bool `yaml:"destructive" doc:"Its effect cannot be undone."`
+	Financial   bool `yaml:"financial" doc:"Moves money."`
+	Sink        bool `yaml:"sink" doc:"Sends data out, or can."`
+
+	Sources      []SourceName `yaml:"sources" doc:"How well it must be shown that a model proposed the call. Default: all for read tools, else witnessed and vouched."`
+	SourcesBelow Below        `yaml:"sources_below" default:"ask" doc:"What happens to a source that is not listed."`
+
+	PerMinute  *int           `yaml:"per_minute" doc:"Calls per minute, per principal."`
+	PerRun     int            `yaml:"per_run" doc:"Calls per run; 0 means no limit of its own."`
+	Concurrent *int           `yaml:"concurrent" doc:"Calls at the same time, per principal."`
+	Timeout    *time.Duration `yaml:"timeout" doc:"How long one attempt may take."`
+
+	Targets             []string     `yaml:"targets" later:"mapping" doc:"Arguments that name what the call acts on."`
+	SameEffect          []string     `yaml:"same_effect" doc:"Arguments that make two calls the same effect; without it, all."`
+	IdempotencyArgument string       `yaml:"idempotency_argument" doc:"Argument that Placet fills with the call's idempotency key; the model never sees it."`
+	AutonomousLimit     *LimitEntry  `yaml:"autonomous_limit" doc:"Up to here without a question."`
+	Effect              string       `yaml:"effect" doc:"What approvers read, such as: Refund {amount} on order {order_id}."`
+	Approval            Asking       `yaml:"approval" doc:"When and whom it asks."`
+	Repeat              RepeatEntry  `yaml:"repeat" doc:"What an equal call that already succeeded gets."`
+	Retry               *Retry       `yaml:"retry" doc:"Whether an unknown outcome may be tried again."`
+	Errors              ErrorMeaning `yaml:"errors" doc:"What the server's errors mean; no_effect: nothing happened."`
+	Mode                Mode         `yaml:"mode" default:"enforce" doc:"observe: its own rules are recorded, not applied."`
+	Instead             string       `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
+
+	Guards        yamlfile.Later `yaml:"guards" doc:"Semantic rules on arguments."`
+	Taint         yamlfile.Later `yaml:"taint" doc:"What a labelled lineage gets."`
+	Results       yamlfile.Later `yaml:"results" doc:"What the results may hold."`
+	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
+	Compensate    yamlfile.Later `yaml:"compensate" doc:"The tool that undoes it."`
+	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
+	MaxRows       yamlfile.Later `yaml:"max_rows" doc:"Most rows of a named query."`
+	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
+	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
+	Feeds         yamlfile.Later `yaml:"feeds" doc:"Tools that return what this one writes."`
+	Unseen        yamlfile.Later `yaml:"unseen" doc:"Whether unseen model input counts as a label."`
+	Privacy       yamlfile.Later `yaml:"privacy" doc:"Handles personal data."`
+	DryRun        yamlfile.Later `yaml:"dry_run" doc:"How the effect is previewed."`
+	Cost          yamlfile.Later `yaml:"cost" doc:"What a call costs."`
+	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
+	Data          yamlfile.Later `yaml:"data" doc:"Data classes it may take."`
+	AskedFor      yamlfile.Later `yaml:"asked_for" doc:"Words of which the user must have typed one."`
+	Names         yamlfile.Later `yaml:"names" doc:"Arguments that name a new thing."`
+	Directory     yamlfile.Later `yaml:"directory" doc:"Look-ups whose values count as the operator's."`
+	LinksFrom     yamlfile.Later `yaml:"links_from" doc:"Tools whose links may be fetched."`
+	Given         yamlfile.Later `yaml:"given" doc:"Whether given values count for targets of other names."`
+	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
+	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`
+	Unverified    yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
+	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile of its calls."`
+	DispatchToken yamlfile.Later `yaml:"dispatch_token" doc:"It verifies dispatch tokens."`
+}
+
+// Hints names what people write for a key.
+func (*Entry) Hints() map[string]string {
+	return map[string]string{
+		"max_amount": "autonomous_limit: {argument: …, max: …}", "limit": "autonomous_limit: {argument: …, max: …}",
+		"rate": "per_minute", "rate_limit": "per_minute", "readonly": "read", "read_only": "read",
+		"readonlyhint": "read", "destructivehint": "destructive", "requires_approval": "approval: {when: always}",
+		"agents": "callers: {agents: […]}", "groups": "callers: {groups: […]}", "tenants": "callers: {tenants: […]}",
+		"principals": "callers: {principals: […]}", "users": "callers: {principals: […]}",
+		"outbound": "sink", "name": "tool", "observe": "mode: observe", "when": "approval: {when: …}",
+	}
+}
+
+// CallersEntry is who may call a tool. A caller fits when each list that is
+// given holds it; a list that is not given holds everyone.
+type CallersEntry struct {
+	Principals []string `yaml:"principals" doc:"subject@issuer, or subject where one issuer is configured."`
+	Tenants    []string `yaml:"tenants" doc:"Tenants."`
+	Agents     []string `yaml:"agents" doc:"Agents, as tokens name them."`
+	Groups     []string `yaml:"groups" doc:"Groups, of which one is enough: name@issuer, or name where one issuer is configured."`
+}
+
+func (c CallersEntry) names() bool {
+	return len(c.Principals)+len(c.Tenants)+len(c.Agents)+len(c.Groups) > 0
+}
+
+// LimitEntry is an autonomous limit.
+type LimitEntry struct {
+	Argument string  `yaml:"argument,required" doc:"The argument that holds the amount."`
+	Max      Decimal `yaml:"max,required" doc:"The greatest amount that needs no question."`
+}
+
+// Asking is the approval rule of an entry.
+type Asking struct {
+	When      When          `yaml:"when" doc:"always, above_limit, or asked: only if policy or labels ask. Default: always for tools that are not read, else asked; above_limit with an autonomous_limit."`
+	Approvers []string      `yaml:"approvers" doc:"group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER. Default: approvals.default of placet.yaml."`
+	Quorum    int           `yaml:"quorum" doc:"How many distinct persons must say yes."`
+	Self      bool          `yaml:"self" doc:"The principal of the call may be one of them."`
+	Expires   time.Duration `yaml:"expires" doc:"How long the question and its yes hold."`
+	Purpose   Purpose       `yaml:"purpose" doc:"required: the proposer must state a purpose."`
+
+	Passkey yamlfile.Later `yaml:"passkey" doc:"The answer needs a passkey."`
+}
+
+// Hints names what people write for a key.
+func (*Asking) Hints() map[string]string {
+	return map[string]string{"groups": "approvers: [group:…]", "from": "approvers: [group:…]", "self_approval": "self", "timeout": "expires"}
+}
+
+// RepeatEntry is what an equal call that already succeeded gets (rule A7).
+type RepeatEntry struct {
+	Within time.Duration `yaml:"within" default:"10m" doc:"How long ago the equal call may have succeeded."`
+	Answer RepeatAnswer  `yaml:"answer" default:"return" doc:"return its recorded result, ask a person, or run again."`
+}
+
+// SourceName is a source as configuration spells it.
+type SourceName string
+
+func (SourceName) Choices() []string {
+	return []string{string(record.Witnessed), string(record.Vouched), string(record.Direct)}
+}
+
+// Below is what a source that is not listed gets.
+type Below string
+
+func (Below) Choices() []string { return []string{"ask", "deny"} }
+
+// Retry says when an unknown outcome may be tried again (rule E2).
+type Retry string
+
+const (
+	RetryNever      Retry = "never"
+	RetrySafe       Retry = "safe"       // a read: trying again changes nothing
+	RetryIdempotent Retry = "idempotent" // the server honours the idempotency key
+	RetryReconcile  Retry = "reconcile"  // after a look-up proved that nothing happened
+	RetryManual     Retry = "manual"     // an operator says so each time
+)
+
+func (Retry) Choices() []string {
+	return []string{string(RetryNever), string(RetrySafe), string(RetryIdempotent), string(RetryReconcile), string(RetryManual)}
+}
+
+// When says when a tool asks.
+type When string
+
+const (
+	Always     When = "always"
+	AboveLimit When = "above_limit"
+	Asked      When = "asked"
+)
+
+func (When) Choices() []string { return []string{string(Always), string(AboveLimit), string(Asked)} }
+
+// RepeatAnswer is what a repeat gets.
+type RepeatAnswer string
+
+const (
+	RepeatReturn RepeatAnswer = "return"
+	RepeatAsk    RepeatAnswer = "ask"
+	RepeatRun    RepeatAnswer = "run"
+)
+
+func (RepeatAnswer) Choices() []string {
+	return []string{string(RepeatReturn), string(RepeatAsk), string(RepeatRun)}
+}
+
+// ErrorMeaning is what a server's errors mean (rule E1).
+type ErrorMeaning string
+
+// NoEffect says that an error of this tool proves that nothing happened.
+const NoEffect ErrorMeaning = "no_effect"
+
+func (ErrorMeaning) Choices() []string { return []string{string(NoEffect)} }
+
+// Mode says whether a tool's own rules are applied (rule H3).
+type Mode string
+
+func (Mode) Choices() []string { return []string{"enforce", "observe"} }
+
+// Purpose says whether a purpose must be stated (rule A13).
+type Purpose string
+
+func (Purpose) Choices() []string { return []string{"required"} }

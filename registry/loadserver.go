@@ -1,0 +1,115 @@
+package registry
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/yamlfile"
+)
+
+func (b *builder) servers(file string, f File) {
+	for _, e := range f.Servers {
+		path := "servers." + e.Key
+		switch {
+		case !toolName.MatchString(e.Key):
+			b.fail(e.Place, path, "a server's name is lower-case letters, digits and _ . -, and starts with a letter")
+			continue
+		case b.snapshot.servers[e.Key] != nil:
+			b.fail(e.Place, path, "is named twice, first at %s", b.snapshot.servers[e.Key].Place)
+			continue
+		}
+		s := &Server{
+			Name: e.Key, Place: string(e.Place), URL: e.Value.URL, Command: e.Value.Command, Env: e.Value.Env,
+			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
+		}
+		b.checkServer(e.Place, path, s)
+		b.pinServer(e.Place, path, s, b.locks[file])
+		s.Digest = serverDigest(s)
+		b.snapshot.servers[s.Name] = s
+	}
+}
+
+func (b *builder) checkServer(place yamlfile.Place, path string, s *Server) {
+	switch {
+	case (s.URL == "") == (len(s.Command) == 0):
+		b.fail(place, path, "needs exactly one of url and command")
+	case s.URL != "":
+		b.checkURL(place, path+".url", s)
+	}
+	for _, c := range s.Command {
+		if strings.ContainsAny(c, "\x00\n\r") {
+			b.fail(place, path+".command", "holds a line break or a zero byte")
+		}
+	}
+	for _, name := range s.Env {
+		if !envName.MatchString(name) {
+			b.fail(place, path+".env", "wants names of variables, without values")
+		}
+	}
+	if len(s.Env) > 0 && s.URL != "" {
+		b.fail(place, path+".env", "is for commands; a url has no environment")
+	}
+	if p, fetched := PackageOf(s.Command); fetched && (p.Name == "" || p.Version == "") {
+		b.fail(place, path+".command", "must name one exact version of the package it fetches, such as name@1.2.3")
+	}
+}
+
+func (b *builder) checkURL(place yamlfile.Place, path string, s *Server) {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "" {
+		b.fail(place, path, "wants an http(s) URL with a host and without user, password or fragment")
+		return
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		b.warn(place, path, "is plain HTTP beyond this machine: anyone on the way can read and change calls")
+	}
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// pinServer attaches what the lock holds. A command without its pin, or with
+// that of another version, quarantines every tool of the server.
+func (b *builder) pinServer(place yamlfile.Place, path string, s *Server, lock *Lock) {
+	pin, ok := lock.Servers[s.Name]
+	if ok {
+		s.Pin = &pin
+	}
+	p, fetched := PackageOf(s.Command)
+	switch {
+	case len(s.Command) == 0:
+	case !ok:
+		b.snapshot.held[s.Name] = "the server's command is not in tools.lock"
+	case fetched && (pin.Package != p.Name || pin.Version != p.Version):
+		b.snapshot.held[s.Name] = "tools.lock holds " + pin.Package + " " + pin.Version + ", the command names " + p.Name + " " + p.Version
+	case fetched && pin.Integrity == "", !fetched && pin.Executable.IsZero():
+		b.snapshot.held[s.Name] = "tools.lock holds no hash of the server's command"
+	}
+	if why, held := b.snapshot.held[s.Name]; held {
+		b.warn(place, path, "is quarantined: %s; review it with: placet tools add %s", why, s.Name)
+	}
+}
+
+// serverDigest covers what decides how calls reach the server, and its pin.
+func serverDigest(s *Server) canon.Digest {
+	normal, err := json.Marshal(struct {
+		Name, URL     string
+		Command, Env  []string
+		Stateless     bool
+		Inproc        bool
+		InputRequired bool
+		ToolsMaxAge   string
+		Pin           *ServerPin
+	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin})
+	if err != nil {
+		// Only text, numbers and booleans are encoded: this cannot fail, and if
+		// it did, an own digest for each load would void approvals, not keep them.
+		normal = []byte(s.Place)
+	}
+	return canon.Of("placet/server/1", normal)
+}

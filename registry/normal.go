@@ -1,0 +1,77 @@
+package registry
+
+import (
+	"encoding/json"
+
+	"github.com/placet-dev/placet/record"
+)
+
+// normalForm is everything in an entry that decides, with its gaps filled, so
+// that writing a default out changes nothing and any change of meaning does.
+// Members are added with omitempty only, so that a new key of a later version
+// leaves the digests of entries that do not use it.
+func normalForm(t *Tool) []byte {
+	type limit struct {
+		Argument string `json:"argument"`
+		Max      string `json:"max"`
+	}
+	n := struct {
+		Name         string          `json:"name"`
+		Server       string          `json:"server"`
+		Upstream     string          `json:"upstream"`
+		Scope        string          `json:"scope,omitempty"`
+		Callers      Callers         `json:"callers,omitzero"`
+		Environments []string        `json:"environments,omitempty"`
+		Read         bool            `json:"read,omitempty"`
+		Write        bool            `json:"write,omitempty"`
+		Destructive  bool            `json:"destructive,omitempty"`
+		Financial    bool            `json:"financial,omitempty"`
+		Sink         bool            `json:"sink,omitempty"`
+		Sources      []record.Source `json:"sources"`
+		SourcesBelow record.Verdict  `json:"sources_below"`
+		PerMinute    int             `json:"per_minute,omitempty"`
+		PerRun       int             `json:"per_run,omitempty"`
+		Concurrent   int             `json:"concurrent,omitempty"`
+		Timeout      string          `json:"timeout"`
+		Targets      []string        `json:"targets,omitempty"`
+		SameEffect   []string        `json:"same_effect,omitempty"`
+		Idempotency  string          `json:"idempotency_argument,omitempty"`
+		Limit        *limit          `json:"autonomous_limit,omitempty"`
+		Effect       string          `json:"effect,omitempty"`
+		When         When            `json:"when"`
+		Approvers    []string        `json:"approvers,omitempty"`
+		Quorum       int             `json:"quorum,omitempty"`
+		Self         bool            `json:"self,omitempty"`
+		Expires      string          `json:"expires,omitempty"`
+		Purpose      bool            `json:"purpose,omitempty"`
+		RepeatWithin string          `json:"repeat_within"`
+		RepeatAnswer RepeatAnswer    `json:"repeat_answer"`
+		Retry        Retry           `json:"retry"`
+		Errors       ErrorMeaning    `json:"errors,omitempty"`
+		Observe      bool            `json:"observe,omitempty"`
+		Instead      string          `json:"instead,omitempty"`
+	}{
+		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Scope: t.Scope, Callers: t.Callers,
+		Environments: t.Environments, Read: t.Read, Write: t.Write, Destructive: t.Destructive,
+		Financial: t.Financial, Sink: t.Sink, Sources: t.Sources, SourcesBelow: t.SourcesBelow,
+		PerMinute: t.PerMinute, PerRun: t.PerRun, Concurrent: t.Concurrent, Timeout: t.Timeout.String(),
+		Targets: t.Targets, SameEffect: t.SameEffect, Idempotency: t.IdempotencyArgument,
+		Effect: t.Effect.String(), When: t.Approval.When, Approvers: t.Approval.Approvers,
+		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose,
+		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
+		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead,
+	}
+	if t.AutonomousLimit != nil {
+		n.Limit = &limit{t.AutonomousLimit.Argument, t.AutonomousLimit.Max.String()}
+	}
+	if t.Approval.Expires > 0 {
+		n.Expires = t.Approval.Expires.String()
+	}
+	out, err := json.Marshal(n)
+	if err != nil {
+		// Text, numbers and booleans only: this cannot fail. If it did, a form
+		// that no other load gives voids approvals rather than keeping them.
+		return []byte(t.Place)
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/record"
+)
+
+// Tool is one tool that callers may be given. Its fields are set at load and
+// must not be changed: snapshots share it between goroutines.
+type Tool struct {
+	Name     string // the one name: on the wire, in policy, in events
+	Server   string
+	Upstream string // its name at the server
+	Place    string // "tools.yaml:21"
+
+	Scope        string // "" when callers names who may call
+	Callers      Callers
+	Environments []string // nil means all
+
+	Read, Write, Destructive, Financial, Sink bool
+
+	Sources      []record.Source
+	SourcesBelow record.Verdict // requires-approval or deny, for a source not listed
+
+	PerMinute, PerRun, Concurrent int // 0 means no limit of its own
+	Timeout                       time.Duration
+
+	Targets             []string
+	SameEffect          []string // nil means all arguments
+	IdempotencyArgument string
+	AutonomousLimit     *Limit
+	Effect              Effect
+	Approval            Approval
+	Repeat              Repeat
+	Retry               Retry
+	Errors              ErrorMeaning
+	Observe             bool
+	Instead             string
+
+	// Digest covers everything above that decides, and the pin. It is equal for
+	// two loads exactly when the tool is the same (rule D1).
+	Digest canon.Digest
+	// Pin is what a person reviewed of the server's own description.
+	Pin *Pin
+
+	input, output *schema
+	listed        json.RawMessage
+	normal        []byte // the canonical form that Digest covers, without the pin
+}
+
+// Callers is who may call a tool: each list that is not nil must hold the caller.
+type Callers struct {
+	Principals []record.Principal
+	Tenants    []record.TenantID
+	Agents     []record.AgentID
+	Groups     []record.Group // of which one is enough
+}
+
+// Limit is an amount up to which a tool needs no question.
+type Limit struct {
+	Argument string
+	Max      Decimal
+}
+
+// Approval is when and whom a tool asks. References are as the file gives them;
+// who they are is for the identity package to say. No approvers means the
+// configured default, whose quorum and expiry then hold too.
+type Approval struct {
+	When      When
+	Approvers []string
+	Quorum    int           // 0 only when Approvers is empty
+	Self      bool          //
+	Expires   time.Duration // 0 means the configured default
+	Purpose   bool          // the proposer must state a purpose
+}
+
+// Repeat is what an equal call gets that already succeeded (rule A7).
+type Repeat struct {
+	Within time.Duration
+	Answer RepeatAnswer
+}
+
+// Accepts reports whether a proposal of this source needs no question for its
+// source alone. If it does not, SourcesBelow is the verdict.
+func (t *Tool) Accepts(s record.Source) bool { return slices.Contains(t.Sources, s) }
+
+// Admits reports whether a caller may know of this tool. When only the scope is
+// missing, it names the scope; that is the one reason a caller may be told.
+func (t *Tool) Admits(owner record.Owner, scopes []string, groups []record.Group) (missingScope string, ok bool) {
+	c := t.Callers
+	fits := (c.Tenants == nil || slices.Contains(c.Tenants, owner.Tenant)) &&
+		(c.Principals == nil || slices.Contains(c.Principals, owner.Principal)) &&
+		(c.Agents == nil || slices.Contains(c.Agents, owner.Agent)) &&
+		(c.Groups == nil || slices.ContainsFunc(groups, func(g record.Group) bool { return slices.Contains(c.Groups, g) }))
+	switch {
+	case !fits || owner.Tenant == "" || owner.Principal.Subject == "" || owner.Agent == "":
+		return "", false
+	case t.Scope != "" && !slices.Contains(scopes, t.Scope):
+		return t.Scope, false
+	}
+	return "", true
+}
+
+// InputSchema is the schema that callers are shown: the pinned one, without the
+// argument that Placet fills.
+func (t *Tool) InputSchema() json.RawMessage { return t.listed }
+
+// CheckArguments validates the arguments of a proposal, in canonical form,
+// against the pinned schema. Members that the schema does not name are refused;
+// defaults are not filled in. The error names place and rule, never a value.
+func (t *Tool) CheckArguments(canonical []byte) error {
+	if t.input == nil {
+		return record.Errorf(record.Unavailable, "the input schema of %s is not pinned", t.Name)
+	}
+	return t.input.check("arguments", canonical)
+}
+
+// CheckResult validates structured content against the pinned output schema, if
+// there is one. Members that the schema does not name are left alone.
+func (t *Tool) CheckResult(structured []byte) error {
+	if t.output == nil {
+		return nil
+	}
+	return t.output.check("result", structured)
+}
+
+// Server is a way to reach tools. Its fields must not be changed after load.
+type Server struct {
+	Name          string
+	Place         string
+	URL           string
+	Command       []string
+	Env           []string // names of the variables the command gets
+	Stateless     bool
+	Inproc        bool // handlers of the embedding program
+	InputRequired bool // it may ask back during a call
+	ToolsMaxAge   time.Duration
+	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
+	Digest        canon.Digest
+}

@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"sync"
+
+	"github.com/placet-dev/placet/record"
+)
+
+type runKey struct {
+	tenant record.TenantID
+	id     record.RunID
+}
+
+type labelKey struct {
+	owner record.Owner
+	label string
+}
+
+// runCache holds committed runs for readers. A stale entry harms nobody: every
+// change carries its premise, and the writer checks it against the file's truth.
+type runCache struct {
+	mu     sync.RWMutex
+	byID   map[runKey]record.Run
+	latest map[labelKey]runKey // the newest live run that an owner opened without vouch
+}
+
+const runCacheMax = 50_000
+
+func newRunCache() *runCache {
+	c := &runCache{}
+	c.clear()
+	return c
+}
+
+func (c *runCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byID = make(map[runKey]record.Run)
+	c.latest = make(map[labelKey]runKey)
+}
+
+func (c *runCache) get(k runKey) (record.Run, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r, ok := c.byID[k]
+	return r, ok
+}
+
+func (c *runCache) live(owner record.Owner, label string) (record.Run, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	r, ok := c.byID[c.latest[labelKey{owner, label}]]
+	return r, ok && r.Live()
+}
+
+func (c *runCache) put(k runKey, r record.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.byID) > runCacheMax {
+		c.byID = make(map[runKey]record.Run)
+		c.latest = make(map[labelKey]runKey)
+	}
+	c.byID[k] = r
+	if r.Vouched {
+		return
+	}
+	l := labelKey{r.Owner, r.Label}
+	if have, ok := c.byID[c.latest[l]]; !r.Live() || (ok && have.Opened.After(r.Opened)) {
+		if c.latest[l] == k {
+			delete(c.latest, l)
+		}
+		return
+	}
+	c.latest[l] = k
+}

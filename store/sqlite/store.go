@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+)
+
+var (
+	_ dispatch.Store  = (*Store)(nil)
+	_ dispatch.Reader = (*Store)(nil)
+)
+
+// Options are a store's settings; each has a usable zero value.
+type Options struct {
+	Log     *slog.Logger
+	Readers int           // read-only connections; 0 is 4
+	Batch   int           // changes in one transaction at most; 0 is 256
+	Busy    time.Duration // how long to wait for a lock another program holds; 0 is 5 s
+
+	// testOnlyPause, when set, is called by the writer between what it read for a
+	// change and what it writes.
+	testOnlyPause func()
+}
+
+// Store is an open file.
+type Store struct {
+	log     *slog.Logger
+	lock    *os.File
+	readers *sqlitex.Pool
+	writer  *writer
+	runs    *runCache
+	closing sync.Once
+	closed  error
+}
+
+// Open opens or creates the file, brings it to the newest schema and starts its
+// writer. It refuses a file that another process owns.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	if o.Batch <= 0 {
+		o.Batch = 256
+	}
+	if o.Busy <= 0 {
+		o.Busy = 5 * time.Second
+	}
+	lock, err := own(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{log: o.Log, lock: lock, runs: newRunCache()}
+	if err := s.open(ctx, path, o); err != nil {
+		_ = lock.Close()
+		return nil, record.Because(record.Unavailable, err, "the store %s cannot be opened", path)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string, o Options) error {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL)
+	if err != nil {
+		return err
+	}
+	conn.SetBusyTimeout(o.Busy)
+	for _, pragma := range []string{"PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -32000",
+		"PRAGMA wal_autocheckpoint = 4000"} {
+		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
+			return errors.Join(err, conn.Close())
+		}
+	}
+	if err := migrate(conn, path); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	readers, err := sqlitex.NewPool(path, sqlitex.PoolOptions{
+		Flags:    sqlite.OpenReadOnly,
+		PoolSize: o.Readers,
+		PrepareConn: func(c *sqlite.Conn) error {
+			c.SetBusyTimeout(o.Busy)
+			return sqlitex.ExecuteTransient(c, "PRAGMA query_only = ON", nil)
+		},
+	})
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	w, err := newWriter(conn, s.runs, o)
+	if err != nil {
+		return errors.Join(err, readers.Close(), conn.Close())
+	}
+	s.readers, s.writer = readers, w
+	return ctx.Err()
+}
+
+// own takes the file's owner lock; it goes with the process, however that ends.
+func own(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, record.Because(record.Unavailable, err, "the store's lock file cannot be opened")
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, record.Errorf(record.Unavailable, "another process owns this store; stop it, or give this one a store of its own")
+	}
+	return f, nil
+}
+
+// Apply implements dispatch.Store.
+func (s *Store) Apply(ctx context.Context, c record.Change) error {
+	if c.Empty() {
+		return record.Errorf(record.Internal, "an empty change was given to the store")
+	}
+	return s.writer.apply(ctx, c.Facts())
+}
+
+// Broken is closed when the store can no longer tell what is durable. The
+// process must end then.
+func (s *Store) Broken() <-chan struct{} { return s.writer.broken }
+
+// Close stops the writer after what is waiting, and releases the file.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.closed = errors.Join(s.writer.close(), s.readers.Close(), s.lock.Close())
+	})
+	return s.closed
+}
+
+// read runs f on a read-only connection, inside one transaction: one snapshot.
+func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
+	conn, err := s.readers.Take(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer s.readers.Put(conn)
+	end := sqlitex.Transaction(conn)
+	defer func() {
+		var none error
+		end(&none)
+	}()
+	if err := f(conn); err != nil {
+		var typed *record.Error
+		if errors.As(err, &typed) {
+			return err
+		}
+		return unavailable(err)
+	}
+	return nil
+}
+
+func unavailable(err error) error {
+	return record.Because(record.Unavailable, err, "the store cannot be read now; try again")
+}
+
+func notFound(what, id string) error {
+	return record.Errorf(record.NotFound, "there is no %s %q here", what, id)
+}
