@@ -57,3 +57,6 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	_, err := hex.Decode(d[:], []byte(rest))
 	return err
 }
+
+// Bytes returns a copy, for digests of digests.
+func (d Digest) Bytes() []byte { return d[:] }

@@ -20,9 +20,6 @@ func (c *Config) Check(fail func(key, message string)) {
 	}
 	c.checkListen(fail)
 	c.checkStore(fail)
-	if len(c.Registry) == 0 {
-		fail("registry", "is empty; name at least one file, such as [tools.yaml]")
-	}
 	seen := map[string]bool{}
 	for _, i := range c.Issuers {
 		if seen[i.Issuer] {
@@ -94,9 +91,6 @@ func (l *Layer) Check(fail func(key, message string)) {
 	if !layerName.MatchString(l.Name) || l.Name == "registry" {
 		fail("name", "is lower-case letters, digits and _ . -, starts with a letter, and is not registry")
 	}
-	if len(l.Files) == 0 {
-		fail("files", "is empty; name Rego files or a folder")
-	}
 	if !strings.HasPrefix(l.Query, "data.") {
 		fail("query", "wants a rule, such as data.agent.call.decision")
 	}
@@ -115,9 +109,6 @@ func (i *Issuer) Check(fail func(key, message string)) {
 			fail("keys", "must be https beyond this machine")
 		}
 	}
-	if len(i.Algorithms) == 0 {
-		fail("algorithms", "is empty; name those the issuer signs with")
-	}
 	claim, byClaim := cutClaim(i.Tenant)
 	switch {
 	case byClaim && claim == "":
@@ -126,12 +117,6 @@ func (i *Issuer) Check(fail func(key, message string)) {
 		fail("tenants", "is needed with a claim: without the list, the issuer could name any tenant")
 	case !byClaim && i.Tenants != nil:
 		fail("tenants", "goes with tenant: claims.NAME; a constant tenant is the only one")
-	}
-	if i.Audience != nil && len(i.Audience) == 0 {
-		fail("audience", "is empty; name one or remove the key")
-	}
-	if len(i.TokenTypes) == 0 {
-		fail("token_types", "is empty; name one or remove the key")
 	}
 }
 
@@ -142,9 +127,6 @@ func loopbackHost(host string) bool {
 
 // Check is the rules of a workload.
 func (w *Workload) Check(fail func(key, message string)) {
-	if len(w.Permissions) == 0 {
-		fail("permissions", "is empty; list what it may do")
-	}
 	for i, p := range w.Permissions {
 		if slices.Contains(w.Permissions[:i], p) {
 			fail("permissions", "lists "+string(p)+" twice")
@@ -196,9 +178,6 @@ func (a *Approvals) Check(fail func(key, message string)) {
 
 // Check is the rules of the default approvers.
 func (a *Approvers) Check(fail func(key, message string)) {
-	if len(a.Approvers) == 0 {
-		fail("approvers", "is empty; name somebody, or remove the default so that such calls are denied")
-	}
 	people := 0
 	for _, r := range a.Approvers {
 		kind, name, ok := strings.Cut(r, ":")

@@ -161,6 +161,7 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 // identify fills in what depends on the registry's entry: its version and pin,
 // targets, and what makes two calls the same effect.
 func (e *evaluation) identify(t *registry.Tool) {
+	e.tool = t
 	c := &e.call
 	c.Tool = record.ToolRef{Name: t.Name, Server: t.Server, Version: t.Digest, ReadOnly: t.Read}
 	if t.Pin != nil {

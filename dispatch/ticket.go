@@ -78,3 +78,7 @@ type Reached struct {
 
 // mint is called by reserve alone, with the reservation durable.
 func mint(w Work) Ticket { return Ticket{&pending{work: w}} }
+
+// Inproc reports whether the tool is a handler of this program, for whoever
+// passes tickets on. It redeems nothing.
+func (t Ticket) Inproc() bool { return t.w != nil && t.w.work.Server != nil && t.w.work.Server.Inproc }

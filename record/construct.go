@@ -34,6 +34,9 @@ func walk(c Call, by Cause, at time.Time, path ...State) (Call, []State, error) 
 	if c.State == None {
 		path = append([]State{Proposed}, path...)
 	}
+	if len(path) == 0 {
+		return c, nil, illegal(c, Proposed, by) // only a call that does not exist yet becomes proposed
+	}
 	from := c.State
 	for _, to := range path {
 		if !May(from, to, by) {

@@ -28,6 +28,13 @@ func (d *Decimal) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// ParseDecimal reads a decimal as a file would give it.
+func ParseDecimal(text string) (Decimal, error) {
+	var d Decimal
+	err := d.UnmarshalText([]byte(text))
+	return d, err
+}
+
 // YAMLNumber lets a file write it without quotes.
 func (*Decimal) YAMLNumber() {}
 

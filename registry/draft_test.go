@@ -26,7 +26,7 @@ func TestDraft(t *testing.T) {
 		annotated("true", ``),
 		annotated("ünïcode/../x", ``),
 		annotated(strings.Repeat("long", 50), ``),
-		annotated("123", `[1]`),
+		annotated("123", `{"readOnlyHint":[1]}`),
 	}
 	offers[2].Description = "Deletes.\nscope: x\x1b[2J\n  evil: {server: helpdesk, read: true, scope: a}"
 	offers[6].Name = "true"

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -88,8 +87,8 @@ func (e Effect) Render(arguments []byte) string {
 // quoted is a JSON value inside quotation marks: a text's own, or new ones
 // around anything else.
 func quoted(value []byte) string {
-	var text string
-	if json.Unmarshal(value, &text) != nil {
+	text, ok := canon.Text(value)
+	if !ok {
 		text = string(value)
 	}
 	return inQuotes(text)

@@ -22,6 +22,9 @@ type Options struct {
 	Principal func(ref string) (record.Principal, error)
 	Declared  []Declared                        // tools of the embedding program
 	ReadFile  func(path string) ([]byte, error) // os.ReadFile if nil
+	// Measure says what a server's command would fetch or run now; a command that
+	// differs from its pin, or cannot be measured, is quarantined. Nil: not compared.
+	Measure func(command []string) (ServerPin, error)
 }
 
 // Declared is a tool whose handler and schema are Go code.
@@ -57,12 +60,26 @@ func Load(files []string, o Options) (*Snapshot, error) {
 		if err != nil && !isMissing(err) {
 			ps = append(ps, yamlfile.Problem{File: LockPath(f), Message: "cannot be read: " + reason(err)})
 		}
-		sources = append(sources, Source{Name: filepath.Base(f), Text: text, Lock: lock})
+		sources = append(sources, Source{Name: shortName(f, files), Text: text, Lock: lock})
 	}
 	if len(ps) > 0 {
 		return nil, ps
 	}
 	return Parse(sources, o)
+}
+
+// shortName is a file's name without its folder, unless another has the same.
+func shortName(file string, all []string) string {
+	base, same := filepath.Base(file), 0
+	for _, f := range all {
+		if filepath.Base(f) == base {
+			same++
+		}
+	}
+	if same > 1 {
+		return file
+	}
+	return base
 }
 
 func reason(err error) string {
@@ -82,22 +99,22 @@ func LockPath(file string) string {
 
 // Parse is Load for texts that are already read.
 func Parse(sources []Source, o Options) (*Snapshot, error) {
-	b := &builder{options: o, snapshot: newSnapshot(o.Environment), tools: map[string]string{}, locks: map[string]*Lock{}}
-	files := make([]File, len(sources))
+	b := &builder{options: o, snapshot: newSnapshot(o.Environment), tools: map[string]string{}}
+	files, locks := make([]File, len(sources)), make([]*Lock, len(sources))
 	for i, s := range sources {
 		b.problems = append(b.problems, yamlfile.Decode(s.Name, s.Text, &files[i])...)
-		lock, ps := ReadLock(filepath.Base(LockPath(s.Name)), s.Lock)
+		lock, ps := ReadLock(LockPath(s.Name), s.Lock)
 		b.problems = append(b.problems, ps...)
-		b.locks[s.Name] = lock
+		locks[i] = lock
 	}
 	if len(b.problems) > 0 {
 		return nil, b.problems
 	}
-	for i, s := range sources {
-		b.servers(s.Name, files[i])
+	for i, f := range files {
+		b.servers(f, locks[i])
 	}
-	for i, s := range sources {
-		b.fileTools(s.Name, files[i])
+	for i, f := range files {
+		b.fileTools(f, locks[i])
 	}
 	for _, d := range o.Declared {
 		b.declared(d)
@@ -115,7 +132,6 @@ type builder struct {
 	snapshot *Snapshot
 	problems yamlfile.Problems
 	tools    map[string]string // name to place, also of tools for other environments
-	locks    map[string]*Lock  // by file
 }
 
 func (b *builder) fail(place yamlfile.Place, path, format string, args ...any) {

@@ -10,7 +10,7 @@ import (
 	"github.com/placet-dev/placet/yamlfile"
 )
 
-func (b *builder) servers(file string, f File) {
+func (b *builder) servers(f File, lock *Lock) {
 	for _, e := range f.Servers {
 		path := "servers." + e.Key
 		switch {
@@ -26,7 +26,7 @@ func (b *builder) servers(file string, f File) {
 			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
 		}
 		b.checkServer(e.Place, path, s)
-		b.pinServer(e.Place, path, s, b.locks[file])
+		b.pinServer(e.Place, path, s, lock)
 		s.Digest = serverDigest(s)
 		b.snapshot.servers[s.Name] = s
 	}
@@ -90,9 +90,28 @@ func (b *builder) pinServer(place yamlfile.Place, path string, s *Server, lock *
 	case fetched && pin.Integrity == "", !fetched && pin.Executable.IsZero():
 		b.snapshot.held[s.Name] = "tools.lock holds no hash of the server's command"
 	}
+	if why := b.measured(s); why != "" {
+		b.snapshot.held[s.Name] = why
+	}
 	if why, held := b.snapshot.held[s.Name]; held {
 		b.warn(place, path, "is quarantined: %s; review it with: placet tools add %s", why, s.Name)
 	}
+}
+
+// measured compares a pinned command with what would run now. What cannot be
+// measured is not known to be what was reviewed.
+func (b *builder) measured(s *Server) (why string) {
+	if _, held := b.snapshot.held[s.Name]; held || len(s.Command) == 0 || b.options.Measure == nil {
+		return ""
+	}
+	now, err := b.options.Measure(s.Command)
+	if err != nil {
+		return "what the server's command would run cannot be measured: " + err.Error()
+	}
+	if err := s.Pin.Check(now); err != nil {
+		return "the server's command " + err.Error()
+	}
+	return ""
 }
 
 // serverDigest covers what decides how calls reach the server, and its pin.

@@ -11,8 +11,7 @@ import (
 	"github.com/placet-dev/placet/yamlfile"
 )
 
-func (b *builder) fileTools(file string, f File) {
-	lock := b.locks[file]
+func (b *builder) fileTools(f File, lock *Lock) {
 	for _, e := range f.Tools {
 		t := b.tool(e.Key, e.Place, e.Value, f.Defaults)
 		if t == nil {
@@ -29,43 +28,6 @@ func (b *builder) fileTools(file string, f File) {
 		b.pinTool(t, lock)
 		b.finish(t)
 	}
-}
-
-// declared adds a tool of the embedding program. Its schema is code that was
-// reviewed with the program, so it is its own pin.
-func (b *builder) declared(d Declared) {
-	place := yamlfile.Place("the embedding program")
-	d.Entry.Server = cmp.Or(d.Entry.Server, "inproc")
-	d.Entry.SourcesBelow = cmp.Or(d.Entry.SourcesBelow, "ask")
-	d.Entry.Mode = cmp.Or(d.Entry.Mode, "enforce")
-	if d.Entry.Repeat == (RepeatEntry{}) {
-		d.Entry.Repeat = RepeatEntry{Within: 10 * time.Minute, Answer: RepeatReturn}
-	}
-	t := b.tool(d.Name, place, d.Entry, Defaults{PerMinute: 30, Concurrent: 4, Timeout: 20 * time.Second, Retry: RetryNever})
-	if t == nil {
-		return
-	}
-	s := b.snapshot.servers[t.Server]
-	if s != nil && !s.Inproc {
-		b.fail(place, "tools."+t.Name, "the server %q is one of a registry file (%s); choose another name", t.Server, s.Place)
-		return
-	}
-	if s == nil {
-		s = &Server{Name: t.Server, Place: string(place), Inproc: true, Stateless: true}
-		s.Digest = serverDigest(s)
-		b.snapshot.servers[s.Name] = s
-	}
-	if !b.present(t) {
-		return
-	}
-	d.Offer.Name = cmp.Or(d.Offer.Name, t.Upstream)
-	pin, err := PinOf(d.Offer)
-	if err != nil {
-		b.fail(place, "tools."+t.Name, "%s", err)
-		return
-	}
-	t.Pin = &pin
-	b.finish(t)
 }
 
 // tool checks an entry and fills its gaps; nil means that it was refused.
@@ -118,7 +80,7 @@ func or[T any](p *T, otherwise T) T {
 
 // present reports whether the tool exists in this environment.
 func (b *builder) present(t *Tool) bool {
-	return t.Environments == nil || slices.Contains(t.Environments, b.options.Environment)
+	return len(t.Environments) == 0 || slices.Contains(t.Environments, b.options.Environment)
 }
 
 func (b *builder) marks(t *Tool, place yamlfile.Place, path string) {

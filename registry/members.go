@@ -82,11 +82,14 @@ func (m *members) object(set []*jsonschema.Schema, v map[string]any, path []stri
 		return "", false
 	}
 	for _, name := range sortedKeys(v) {
-		known, children := m.named(set, name)
 		here := append(path, name)
-		if !known && names && !open {
+		if names && !open && !namedIn(set, name) {
 			return pointerOf(here), true
 		}
+		if !holdsMembers(v[name]) {
+			continue
+		}
+		children := m.named(set, name)
 		if at, found := m.at(children, v[name], here, false); found {
 			return at, true
 		}
@@ -109,9 +112,31 @@ func admitsOthers(s *jsonschema.Schema) bool {
 	return u != nil && (u.Bool == nil || *u.Bool)
 }
 
-// named reports whether a schema of the set names a member, and returns what
-// applies to it.
-func (m *members) named(set []*jsonschema.Schema, name string) (known bool, children []*jsonschema.Schema) {
+// namedIn reports whether a schema of the set names a member.
+func namedIn(set []*jsonschema.Schema, name string) bool {
+	for _, s := range set {
+		if _, ok := s.Properties[name]; ok {
+			return true
+		}
+		for pattern := range s.PatternProperties {
+			if pattern.MatchString(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func holdsMembers(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// named returns what applies to a member.
+func (m *members) named(set []*jsonschema.Schema, name string) (children []*jsonschema.Schema) {
 	add := func(s *jsonschema.Schema) {
 		for _, p := range m.applied(s) {
 			if !slices.Contains(children, p) {
@@ -137,9 +162,8 @@ func (m *members) named(set []*jsonschema.Schema, name string) (known bool, chil
 		if s.UnevaluatedProperties != nil && !here {
 			add(s.UnevaluatedProperties)
 		}
-		known = known || here
 	}
-	return known, children
+	return children
 }
 
 // elements returns what applies to an array's element.

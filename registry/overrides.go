@@ -59,7 +59,7 @@ func (t *Tool) overrides() []Override {
 	add(t.AutonomousLimit != nil, "autonomous_limit", "it runs without a question up to "+t.limitText())
 	add(t.Scope == "", "scope", "the end user needs no scope; callers alone decide")
 	add(!t.Read && t.Repeat.Answer == RepeatRun, "repeat.answer", "an equal call runs again: a lost answer may double its effect")
-	add(!t.Read && t.Repeat.Answer == RepeatReturn && t.Repeat.Within < 10*time.Minute, "repeat.within", "an equal call runs again after "+t.Repeat.Within.String())
+	add(!t.Read && t.Repeat.Answer != RepeatRun && t.Repeat.Within < 10*time.Minute, "repeat.within", "an equal call runs again after "+t.Repeat.Within.String())
 	add(!t.Read && t.Retry == RetryIdempotent, "retry", "an unknown outcome is tried again: the server is trusted to honour the key")
 	add(t.Errors == NoEffect, "errors", "an error counts as proof that nothing happened")
 	add(t.PerMinute == 0, "per_minute", "there is no limit per minute")

@@ -18,8 +18,9 @@ type Snapshot struct {
 	held        map[string]string // server to reason: all its tools are quarantined
 	warnings    yamlfile.Problems
 
-	names  []string // of callable tools, sorted
-	digest canon.Digest
+	names    []string // of callable tools, sorted
+	upstream map[[2]string]*Tool
+	digest   canon.Digest
 }
 
 func newSnapshot(environment string) *Snapshot {
@@ -32,7 +33,12 @@ func newSnapshot(environment string) *Snapshot {
 // seal computes what is looked up often.
 func (s *Snapshot) seal() {
 	parts := [][]byte{[]byte(s.environment)}
+	s.upstream = make(map[[2]string]*Tool, len(s.all))
 	for _, name := range sortedKeysOf(s.all) {
+		at := [2]string{s.all[name].Server, s.all[name].Upstream}
+		if s.upstream[at] == nil {
+			s.upstream[at] = s.all[name]
+		}
 		parts = append(parts, s.all[name].Digest[:], []byte(s.quarantined[name]))
 		if _, held := s.quarantined[name]; !held {
 			s.names = append(s.names, name)
@@ -113,14 +119,10 @@ func (s *Snapshot) Quarantined() []Quarantine {
 }
 
 // ByUpstream returns the tool, callable or quarantined, that stands for a
-// server's own name.
+// server's own name; of several, the first by name.
 func (s *Snapshot) ByUpstream(server, upstream string) (*Tool, bool) {
-	for _, n := range sortedKeysOf(s.all) {
-		if t := s.all[n]; t.Server == server && t.Upstream == upstream {
-			return t, true
-		}
-	}
-	return nil, false
+	t, ok := s.upstream[[2]string{server, upstream}]
+	return t, ok
 }
 
 // Unlisted returns those of a server's offers that no entry names.

@@ -155,6 +155,12 @@ func (d *decoder) list(n ast.Node, v reflect.Value, s spot) {
 		d.fail(s, "wants a list, such as [a, b]; this is %s", kindOf(n))
 		return
 	}
+	if len(seq.Values) == 0 && isScalar(v.Type().Elem()) {
+		// No key means everyone, everything or a default; an empty list could be
+		// read as either that or its opposite.
+		d.fail(s, "is empty; list something or remove the key")
+		return
+	}
 	out := reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values))
 	for i, e := range seq.Values {
 		at := s

@@ -21,6 +21,10 @@ func Schema(id, title string, root any) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
+// Keys lists the keys of a struct that a file may use, without those that are
+// for later, for tests and documents.
+func Keys(of any) []string { return keysOf(reflect.TypeOf(of)) }
+
 func schemaOf(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -1,0 +1,299 @@
+package placet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/policy"
+	"github.com/placet-dev/placet/policy/rego"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+// Reloaded is what reading the files again came to.
+type Reloaded struct {
+	Generation int64             // the version that decides now
+	Changed    bool              // false: the files are what was active already
+	Registry   []registry.Change // what it changes
+	Layers     []string          // policy layers added, removed or changed
+}
+
+// Lines is the plan for people, one change a line.
+func (r Reloaded) Lines() []string {
+	out := make([]string, 0, len(r.Registry)+len(r.Layers))
+	for _, c := range r.Registry {
+		line := fmt.Sprintf("%s %s: %s", c.Direction, c.Subject, c.Detail)
+		if c.Place != "" {
+			line += " (" + c.Place + ")"
+		}
+		out = append(out, line)
+	}
+	return append(out, r.Layers...)
+}
+
+// Plan reads the files and says what activating them would change. It activates nothing.
+func (p *Placet) Plan(ctx context.Context) (Reloaded, error) {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	next, err := p.load(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	return p.plan(next), nil
+}
+
+// Reload reads registry and policy files again and activates them. On any error
+// the version before stays.
+func (p *Placet) Reload(ctx context.Context, by record.Who) (Reloaded, error) {
+	r, err := p.reload(ctx, by)
+	if err == nil && r.Changed && p.mcp != nil {
+		p.mcp.ToolsChanged()
+	}
+	return r, err
+}
+
+func (p *Placet) reload(ctx context.Context, by record.Who) (Reloaded, error) {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	next, err := p.load(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	r := p.plan(next)
+	r.Generation, err = p.boundary.Activate(ctx, next, by)
+	return r, err
+}
+
+func (p *Placet) plan(next dispatch.Active) Reloaded {
+	now := p.boundary.Current()
+	if now == nil {
+		return Reloaded{Changed: true, Registry: registry.Plan(nil, next.Registry)}
+	}
+	r := Reloaded{Changed: now.Digest != next.Digest, Registry: registry.Plan(now.Registry, next.Registry)}
+	had := map[string]policy.Layer{}
+	for _, l := range now.Policy.Layers() {
+		had[l.Name()] = l
+	}
+	for _, l := range next.Policy.Layers() {
+		old, ok := had[l.Name()]
+		delete(had, l.Name())
+		switch {
+		case !ok:
+			r.Layers = append(r.Layers, "added layer "+l.Name())
+		case old.Mode() != l.Mode():
+			r.Layers = append(r.Layers, fmt.Sprintf("changed layer %s: mode is now %s", l.Name(), l.Mode()))
+		case old.Version() != l.Version():
+			r.Layers = append(r.Layers, "changed layer "+l.Name()+": its rules or data")
+		}
+	}
+	for name := range had {
+		r.Layers = append(r.Layers, "weakened: layer "+name+" is gone")
+	}
+	return r
+}
+
+// load reads what the configuration names: registry, locks and layers.
+func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
+	c := p.o.Config
+	snapshot, err := registry.Load(c.Registry, registry.Options{
+		Environment: c.Environment, Group: p.verifier.ResolveGroup, Principal: p.resolvePrincipal,
+		Declared: p.o.declared(), ReadFile: p.o.ReadFile, Measure: measured(ctx),
+	})
+	if err != nil {
+		return dispatch.Active{}, err
+	}
+	layers, err := p.layers()
+	if err != nil {
+		return dispatch.Active{}, err
+	}
+	set, err := policy.NewSet(layers, c.Policy.Timeout, func(_ *policy.Input, ref string, part *record.ApprovalPart) error {
+		return p.approver(ref, part)
+	})
+	if err != nil {
+		return dispatch.Active{}, err
+	}
+	a := dispatch.Active{Registry: snapshot, Policy: set, Approver: p.approver, Environment: c.Environment}
+	digest := [][]byte{snapshot.Digest().Bytes(), []byte(c.Environment)}
+	for _, l := range layers {
+		version := l.Version()
+		digest = append(digest, []byte(l.Name()), version[:], []byte(l.Mode()), fmt.Appendf(nil, "%v", l.For()))
+		if l.Mode() == policy.Observe {
+			a.Overrides = append(a.Overrides, "policy layer "+l.Name()+": mode observe: its verdicts are recorded, not applied")
+		}
+	}
+	if d := c.Approvals.Default; d != nil {
+		a.Default = &dispatch.DefaultRule{Part: record.ApprovalPart{From: "approvals.default", Quorum: max(d.Quorum, 1)}, Expires: d.Expires}
+		for _, ref := range d.Approvers {
+			if err := p.approver(ref, &a.Default.Part); err != nil {
+				return dispatch.Active{}, fmt.Errorf("approvals.default: %w", err)
+			}
+		}
+		digest = append(digest, fmt.Appendf(nil, "%v %v", d, a.Default.Part))
+	}
+	for _, o := range snapshot.Overrides() {
+		a.Overrides = append(a.Overrides, fmt.Sprintf("%s: %s: %s (%s)", o.Subject, o.Setting, o.Detail, o.Place))
+	}
+	a.Digest = canon.Of("placet/active/1", digest...).String()
+	return a, nil
+}
+
+// layers compiles the policy, each layer alone (rule H1).
+func (p *Placet) layers() ([]policy.Layer, error) {
+	var out []policy.Layer
+	for _, l := range p.o.Config.Policy.Layers {
+		files := rego.Files{}
+		for _, name := range l.Files {
+			read, err := rego.ReadFiles(name)
+			if err != nil {
+				return nil, fmt.Errorf("policy layer %q: %w", l.Name, err)
+			}
+			for path, text := range read {
+				if _, twice := files[path]; twice {
+					return nil, record.Errorf(record.Invalid, "policy layer %q: two of its folders hold a file %q", l.Name, path)
+				}
+				files[path] = text
+			}
+		}
+		fits, err := p.fits(l.For)
+		if err != nil {
+			return nil, fmt.Errorf("policy layer %q: %w", l.Name, err)
+		}
+		layer, err := p.engine.Load(rego.Source{Name: l.Name, Files: files, Query: l.Query, Mode: policy.Mode(l.Mode), For: fits})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, layer)
+	}
+	return out, nil
+}
+
+func (p *Placet) fits(f config.For) (policy.For, error) {
+	out := policy.For{Servers: f.Servers, Tools: f.Tools}
+	for _, t := range f.Tenants {
+		out.Tenants = append(out.Tenants, record.TenantID(t))
+	}
+	for _, a := range f.Agents {
+		out.Agents = append(out.Agents, record.AgentID(a))
+	}
+	for _, g := range f.Groups {
+		group, err := p.verifier.ResolveGroup("group:" + strings.TrimPrefix(g, "group:"))
+		if err != nil {
+			return out, err
+		}
+		out.Groups = append(out.Groups, group)
+	}
+	return out, nil
+}
+
+// approver resolves a reference to whom may answer: group:NAME[@ISSUER],
+// principal:SUBJECT@ISSUER, or principal, the call's own.
+func (p *Placet) approver(ref string, part *record.ApprovalPart) error {
+	switch {
+	case ref == "principal":
+		part.Principal = true
+		return nil
+	case strings.HasPrefix(ref, "group:"):
+		g, err := p.verifier.ResolveGroup(ref)
+		if err == nil {
+			part.Groups = append(part.Groups, g)
+		}
+		return err
+	case strings.HasPrefix(ref, "principal:"):
+		who, err := p.resolvePrincipal(strings.TrimPrefix(ref, "principal:"))
+		if err == nil {
+			part.People = append(part.People, who)
+		}
+		return err
+	}
+	return record.Errorf(record.Invalid, "%q names nobody; write group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER", ref)
+}
+
+// resolvePrincipal reads SUBJECT@ISSUER, or SUBJECT where one issuer is configured.
+func (p *Placet) resolvePrincipal(ref string) (record.Principal, error) {
+	issuers := p.issuers()
+	best := record.Principal{}
+	for _, i := range issuers {
+		if subject, ok := strings.CutSuffix(ref, "@"+i); ok && len(i) > len(best.Issuer) {
+			best = record.Principal{Issuer: i, Subject: subject}
+		}
+	}
+	switch {
+	case best.Issuer != "" && best.Subject != "":
+		return best, nil
+	case strings.Contains(ref, "://"):
+		return best, record.Errorf(record.Invalid, "%q names an issuer that is not configured", ref)
+	case len(issuers) == 1 && ref != "":
+		return record.Principal{Issuer: issuers[0], Subject: ref}, nil
+	}
+	return best, record.Errorf(record.Invalid, "%q: several issuers are configured; write SUBJECT@ISSUER", ref)
+}
+
+func (p *Placet) issuers() []string {
+	if p.o.Local != nil {
+		return []string{LocalIssuer}
+	}
+	var out []string
+	for _, i := range p.o.Config.Issuers {
+		out = append(out, i.Issuer)
+	}
+	return out
+}
+
+// LocalIssuer is the name of the development issuer.
+const LocalIssuer = "urn:placet:dev"
+
+// verifier configures identity from the configuration's issuers, or from the
+// development issuer, which stands alone: a server that real people use does not
+// take tokens that anybody on its machine can make.
+func (o Options) verifier() (*identity.Verifier, error) {
+	c := o.Config
+	var ic identity.Config
+	switch {
+	case o.Local != nil && len(c.Issuers) > 0:
+		return nil, record.Errorf(record.Invalid, "the development issuer cannot stand beside real ones; remove issuers from %s, or use serve", c.File())
+	case o.Local != nil:
+		i, err := o.Local.Issuer(c.Audience(), c.ConsoleAudience(), o.Tenants)
+		if err != nil {
+			return nil, err
+		}
+		ic.Issuers = append(ic.Issuers, i)
+	default:
+		for _, i := range c.Issuers {
+			ic.Issuers = append(ic.Issuers, issuerOf(c, i))
+		}
+	}
+	for _, w := range c.Workloads {
+		hash, err := w.Value.Key.Read(o.LookupEnv, o.ReadFile)
+		if err != nil {
+			return nil, record.Errorf(record.Invalid, "workloads.%s.key: %w", w.Key, err)
+		}
+		k := identity.WorkloadKey{Name: w.Key, KeyHash: strings.TrimSpace(hash)}
+		for _, may := range w.Value.Permissions {
+			k.Permissions = append(k.Permissions, identity.Permission(may))
+		}
+		ic.Workloads = append(ic.Workloads, k)
+	}
+	ic.Operate, ic.Read = c.Permissions.Operate, c.Permissions.Read
+	return identity.New(ic, identity.Deps{Clock: o.Clock, HTTP: o.HTTP, Log: o.Log})
+}
+
+func issuerOf(c *config.Config, i config.Issuer) identity.Issuer {
+	out := identity.Issuer{
+		Issuer: i.Issuer, Audience: i.Audience, ConsoleAudience: c.ConsoleAudience(), TokenTypes: i.TokenTypes, Keys: i.Keys,
+		Claims: identity.Claims{Subject: i.Claims.Subject, Agent: i.Claims.Agent, Scopes: i.Claims.Scopes, Groups: i.Claims.Groups},
+	}
+	for _, a := range i.Algorithms {
+		out.Algorithms = append(out.Algorithms, string(a))
+	}
+	if claim, ok := strings.CutPrefix(i.Tenant, "claims."); ok {
+		out.TenantClaim, out.Tenants = claim, i.Tenants
+	} else {
+		out.Tenant = i.Tenant
+	}
+	return out
+}

@@ -1,0 +1,254 @@
+package config
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/placet-dev/placet/yamlfile"
+)
+
+var update = flag.Bool("update", false, "write generated files anew")
+
+const minimal = "version: 1\nenvironment: test\nstore: sqlite:state.db\nregistry: tools.yaml\n"
+
+func TestDefaults(t *testing.T) {
+	c, err := Parse("placet.yaml", "/etc/placet", []byte(minimal+`issuers: [{issuer: "https://idp", algorithms: [RS256], tenant: acme}]`+"\nworkloads: {app: {key: file:app.hash, permissions: [propose]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:8088" || c.PublicURL != "http://127.0.0.1:8088" || c.Audience() != "http://127.0.0.1:8088/mcp" || c.ConsoleAudience() != "http://127.0.0.1:8088/console" {
+		t.Errorf("addresses %q %q", c.Listen, c.PublicURL)
+	}
+	if c.StorePath() != "/etc/placet/state.db" || c.Registry[0] != "/etc/placet/tools.yaml" {
+		t.Errorf("paths %q %q", c.StorePath(), c.Registry)
+	}
+	if c.Policy.Timeout != 50*time.Millisecond || len(c.Policy.Layers) != 0 {
+		t.Errorf("policy %+v", c.Policy)
+	}
+	if c.Runs.Idle != 30*time.Minute || c.Runs.TaintLasts != 24*time.Hour || c.Runs.CallsPerTurn != 40 || c.Runs.CallsPerRun != 400 || c.Runs.ProposalsOpen != 100 {
+		t.Errorf("runs %+v", c.Runs)
+	}
+	if c.Calls.Expires != time.Hour || c.Approvals.Wait != 25*time.Second || c.Approvals.Default != nil || c.Telemetry.Log != "info" {
+		t.Errorf("bounds %+v %+v", c.Calls, c.Approvals)
+	}
+	i := c.Issuers[0]
+	if i.Audience[0] != c.Audience() || i.TokenTypes[0] != "at+jwt" || i.TokenTypes[1] != "JWT" || i.TenantClaim() != "" || i.Claims.Subject != "sub" ||
+		strings.Join(i.Claims.Agent, " ") != "act.sub azp client_id" || strings.Join(i.Claims.Scopes, " ") != "scope scp" || i.Claims.Groups != "" {
+		t.Errorf("issuer %+v", i)
+	}
+	read := ""
+	_, err = c.Workloads[0].Value.Key.Read(nil, func(path string) ([]byte, error) { read = path; return []byte("x"), nil })
+	if err != nil || read != "/etc/placet/app.hash" {
+		t.Errorf("the key is read from %q: %v", read, err)
+	}
+}
+
+// Each text is wrong in the way that its message says, and in no other.
+func TestProblems(t *testing.T) {
+	with := func(lines string) string { return minimal + lines }
+	issuer := func(keys string) string {
+		return minimal + "issuers: [{issuer: https://idp, algorithms: [RS256], " + keys + "}]"
+	}
+	for _, c := range []struct{ name, src, want string }{
+		{"nothing", "", "placet.yaml: needs the key version: Version of this file's format: 1.\n" +
+			"placet.yaml: needs the key environment: Which environment this server is, such as production; tools may be limited to some.\n" +
+			"placet.yaml: needs the key store: Where records are kept: sqlite:PATH.\n" +
+			"placet.yaml: needs the key registry: Files that name the tools, each with its lock beside it."},
+		{"version", strings.Replace(minimal, "1", "2", 1), "placet.yaml:1:1: version: is not known to this program; it reads version 1"},
+		{"plain HTTP elsewhere", with("listen: 0.0.0.0:80\npublic_url: https://a"), "placet.yaml:5:1: listen: is beyond this machine, where plain HTTP is refused; set tls: {certificate: …, key: …} or listen on 127.0.0.1"},
+		{"plain HTTP on a name", with("listen: example.com:80"), "placet.yaml:5:1: listen: is beyond this machine, where plain HTTP is refused; set tls: {certificate: …, key: …} or listen on 127.0.0.1"},
+		{"plain HTTP on every address", with("listen: :80\npublic_url: https://a"), "placet.yaml:5:1: listen: is beyond this machine, where plain HTTP is refused; set tls: {certificate: …, key: …} or listen on 127.0.0.1"},
+		{"no port", with("listen: 127.0.0.1"), "placet.yaml:5:1: listen: wants address and port, such as 127.0.0.1:8088"},
+		{"public URL", with("public_url: tools.example.com"), "placet.yaml:5:1: public_url: wants a URL such as https://tools.example.com"},
+		{"public URL in the clear", with("public_url: http://tools.example.com"), "placet.yaml:5:1: public_url: must be https beyond this machine: tokens travel to it"},
+		{"no public URL", with("listen: 0.0.0.0:443\ntls: {certificate: a, key: b}"), "placet.yaml:1: public_url: is needed, since listen names no address that clients could open"},
+		{"half a TLS", with("tls: {certificate: a}"), "placet.yaml:5:1: tls: needs the key key: PEM file with the private key."},
+		{"store", strings.Replace(minimal, "sqlite:state.db", "state.db", 1), "placet.yaml:3:1: store: wants sqlite:PATH"},
+		{"store with options", strings.Replace(minimal, "state.db", "state.db?mode=memory", 1), "placet.yaml:3:1: store: wants sqlite:PATH, a path without // at its start or a question mark"},
+		{"postgres", strings.Replace(minimal, "sqlite:state.db", "postgres://a/b", 1), "placet.yaml:3:1: store: PostgreSQL is not supported yet; use sqlite:PATH"},
+		{"postgres by reference", strings.Replace(minimal, "sqlite:state.db", "env:PLACET_STORE", 1), "placet.yaml:3:1: store: PostgreSQL is not supported yet; use sqlite:PATH"},
+		{"no registry", strings.Replace(minimal, "tools.yaml", "[]", 1), "placet.yaml:4:1: registry: is empty; list something or remove the key"},
+		{"policy timeout", with("policy: {timeout: 0s}"), "placet.yaml:5:10: policy.timeout: must be more than 0 and at most 10s"},
+		{"layer twice", with("policy: {layers: [{name: a, files: b}, {name: a, files: c}]}"), `placet.yaml:5:1: policy: has two layers named "a"`},
+		{"layer's name", with("policy: {layers: [{name: registry, files: b}]}"), "placet.yaml:5:20: policy.layers[0].name: is lower-case letters, digits and _ . -, starts with a letter, and is not registry"},
+		{"layer's query", with("policy: {layers: [{name: a, files: b, query: allow}]}"), "placet.yaml:5:39: policy.layers[0].query: wants a rule, such as data.agent.call.decision"},
+		{"layer's mode", with("policy: {layers: [{name: a, files: b, mode: off}]}"), "placet.yaml:5:39: policy.layers[0].mode: wants one of enforce, observe"},
+		{"layer for", with("policy: {layers: [{name: a, files: b, for: {group: [x]}}]}"), "placet.yaml:5:45: policy.layers[0].for.group: is not a key here; did you mean groups?"},
+		{"HS256", with("issuers: [{issuer: https://idp, algorithms: [HS256], tenant: a}]"), "placet.yaml:5:46: issuers[0].algorithms[0]: wants one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA; did you mean RS256?"},
+		{"alg none", with("issuers: [{issuer: https://idp, algorithms: [none], tenant: a}]"), "placet.yaml:5:46: issuers[0].algorithms[0]: wants one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA"},
+		{"no algorithms", with("issuers: [{issuer: https://idp, tenant: a}]"), "placet.yaml:5:11: issuers[0]: needs the key algorithms: Signature algorithms that are accepted."},
+		{"issuer in the clear", with("issuers: [{issuer: http://idp, algorithms: [RS256], tenant: a}]"), "placet.yaml:5:12: issuers[0].issuer: must be https beyond this machine: its keys are fetched from there"},
+		{"issuer twice", with("issuers: [{issuer: https://idp, algorithms: [RS256], tenant: a}, {issuer: https://idp, algorithms: [RS256], tenant: b}]"), "placet.yaml:5:1: issuers: lists https://idp twice"},
+		{"claim without list", issuer("tenant: claims.t"), "placet.yaml:5:11: issuers[0].tenants: is needed with a claim: without the list, the issuer could name any tenant"},
+		{"both tenants", issuer("tenant: a, tenants: [b]"), "placet.yaml:5:65: issuers[0].tenants: goes with tenant: claims.NAME; a constant tenant is the only one"},
+		{"keys in the clear", issuer("tenant: a, keys: http://idp/jwks"), "placet.yaml:5:65: issuers[0].keys: must be https beyond this machine"},
+		{"client later", issuer("tenant: a, client: {id: x}"), "placet.yaml:5:65: issuers[0].client: is not supported yet; remove the key"},
+		{"workload's key itself", with("workloads: {a: {key: plk_abc, permissions: [vouch]}}"), "placet.yaml:5:17: workloads.a.key: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
+		{"workload's permission", with("workloads: {a: {key: env:A, permissions: [approve]}}"), "placet.yaml:5:43: workloads.a.permissions[0]: wants one of propose, vouch, read, operate"},
+		{"workload's permission twice", with("workloads: {a: {key: env:A, permissions: [read, read]}}"), "placet.yaml:5:29: workloads.a.permissions: lists read twice"},
+		{"workload's name", with("workloads: {A b: {key: env:A, permissions: [read]}}"), "placet.yaml:5:1: workloads: a name is lower-case letters, digits and _ . -, and starts with a letter"},
+		{"permission for a person", with("permissions: {operate: [anna]}"), "placet.yaml:5:15: permissions.operate: wants group:NAME or group:NAME@ISSUER"},
+		{"no calls", with("runs: {calls_per_turn: 0}"), "placet.yaml:5:8: runs.calls_per_turn: must be 1 or more"},
+		{"long wait", with("approvals: {wait: 2m}"), "placet.yaml:5:13: approvals.wait: must be at most 55s: many clients give up at 60s and would never hear that a person is asked"},
+		{"quorum 0", with(`approvals: {default: {approvers: ["group:a"], quorum: 0}}`), "placet.yaml:5:47: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
+		{"quorum of one", with(`approvals: {default: {approvers: ["principal:a@b"], quorum: 2}}`), "placet.yaml:5:53: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
+		{"approver", with(`approvals: {default: {approvers: [support]}}`), "placet.yaml:5:23: approvals.default.approvers: wants group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER"},
+		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
+		{"port", with("port: 80"), "placet.yaml:5:1: port: is not a key here; did you mean listen: ADDRESS:PORT?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse("/etc/placet.yaml", "/etc", []byte(c.src))
+			if err == nil {
+				t.Fatal("was accepted")
+			}
+			if got := err.Error(); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Every key of the target shape is read, or refused as not supported yet.
+func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
+	for _, path := range []string{
+		"trusted_proxies", "console", "credentials", "identities", "delegation", "agents", "money", "ingress", "quota", "alerts", "retention", "providers",
+		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.turns_per_run", "runs.money", "runs.depth", "runs.fan_out",
+		"calls.record_arguments", "calls.retention", "approvals.notify", "telemetry.metrics", "telemetry.traces",
+	} {
+		src := minimal
+		if section, key, ok := strings.Cut(path, "."); ok {
+			src += section + ": {" + key + ": [a]}"
+		} else {
+			src += path + ": [a]"
+		}
+		_, err := Parse("placet.yaml", "/", []byte(src))
+		if err == nil || !strings.Contains(err.Error(), path+": is not supported yet") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, key := range []string{"client", "max_token_age", "delegation"} {
+		_, err := Parse("placet.yaml", "/", []byte(minimal+"issuers: [{issuer: https://a, algorithms: [RS256], tenant: a, "+key+": x}]"))
+		if err == nil || !strings.Contains(err.Error(), key+": is not supported yet") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	_, err := Parse("placet.yaml", "/", []byte(minimal+"workloads: {a: {key: env:A, permissions: [read], expires: 1h}}"))
+	if err == nil || !strings.Contains(err.Error(), "expires: is not supported yet") {
+		t.Errorf("workloads.expires: %v", err)
+	}
+}
+
+// The starter files load as they are, and so does each of their commented
+// examples once it is uncommented.
+func TestStarterFilesLoad(t *testing.T) {
+	files, err := Sample()
+	if err != nil || len(files) != 2 {
+		t.Fatal(err)
+	}
+	if _, err := Parse("placet.yaml", "/", files["placet.yaml"]); err != nil {
+		t.Error(err)
+	}
+	uncommented := regexp.MustCompile(`(?m)^(\s*)# (\s*(- |[a-z_-]+:))`).ReplaceAll(files["placet.yaml"], []byte("$1$2"))
+	uncommented = bytes.Replace(uncommented, []byte("placet.yaml: how"), []byte("# placet.yaml: how"), 1)
+	uncommented = bytes.Replace(uncommented, []byte("layers: [] "), []byte("layers: "), 1)
+	if c, err := Parse("placet.yaml", "/", uncommented); err != nil || len(c.Issuers) != 1 || len(c.Policy.Layers) != 1 || c.Approvals.Default == nil {
+		t.Errorf("%v\n%s", err, uncommented)
+	}
+}
+
+func TestDocumentedSampleLoads(t *testing.T) {
+	const path = "../docs/sample/placet.yaml"
+	c, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := filepath.Abs("../docs/sample")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Registry[0] != filepath.Join(folder, "tools.yaml") || c.TLS.Key != filepath.Join(folder, "tls/server-key.pem") || c.Policy.Layers[1].Files[0] != filepath.Join(folder, "policy/support") ||
+		c.Issuers[1].Keys != filepath.Join(folder, "support-app.jwks.json") || c.StorePath() != "/var/lib/placet/state.db" || c.Folder() != folder || c.File() != path {
+		t.Errorf("paths: %+v", c)
+	}
+	if c.Issuers[1].TenantClaim() != "tenant" {
+		t.Errorf("tenant claim %q", c.Issuers[1].TenantClaim())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, Issuer{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+		for _, key := range yamlfile.Keys(root) {
+			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
+				t.Errorf("the sample does not show the key %s of %T", key, root)
+			}
+		}
+	}
+}
+
+func TestLoadNamesAMissingFile(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "placet.yaml")); err == nil || !strings.Contains(err.Error(), "read the configuration") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSchemaIsCurrent(t *testing.T) {
+	want, err := JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("placet.schema.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile("placet.schema.json")
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("placet.schema.json is not current (%v); run: go test ./config -update", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, path := range []string{"../docs/sample/placet.yaml", "sample/placet.yaml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(minimal))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, err := Parse("placet.yaml", "/etc", src)
+		if err != nil {
+			return
+		}
+		if c.TLS == nil && !strings.HasPrefix(c.Listen, "127.") && !strings.HasPrefix(c.Listen, "localhost:") && !strings.HasPrefix(c.Listen, "[::1]") && !strings.HasPrefix(c.Listen, "[::ffff:") && !strings.HasPrefix(c.Listen, "[0:") {
+			t.Errorf("plain HTTP on %q was accepted", c.Listen)
+		}
+		for _, i := range c.Issuers {
+			if len(i.Algorithms) == 0 || len(i.Audience) == 0 || (i.TenantClaim() == "") != (len(i.Tenants) == 0) {
+				t.Errorf("accepted the issuer %+v", i)
+			}
+		}
+	})
+}
+
+func TestKeysAreDocumented(t *testing.T) {
+	const path = "../docs/sample/placet-keys.md"
+	want := yamlfile.Markdown("Keys of placet.yaml", Config{})
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is not current (%v); run: go test ./config -update", path, err)
+	}
+}

@@ -1,0 +1,256 @@
+// Package placet wires the parts into a dispatch boundary: for cmd/placet, and
+// for programs that embed it.
+//
+// [Open] reads what a configuration names, opens the store and activates the
+// registry and policy. The result answers over HTTP ([Placet.Handler]) and as a Go
+// API ([Placet.Do]), both through the one dispatch.Boundary. A [Tool] is a Go
+// function that becomes a tool like any other: listed, decided, recorded.
+//
+// It may import everything but cmd. Nothing imports it but cmd, bench and
+// embedding programs.
+package placet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/api"
+	edgemcp "github.com/placet-dev/placet/edge/mcp"
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/policy/rego"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/store/sqlite"
+	"github.com/placet-dev/placet/tool/local"
+	toolmcp "github.com/placet-dev/placet/tool/mcp"
+)
+
+// Options is what a Placet is opened with. Only Config is required.
+type Options struct {
+	Config  *config.Config
+	Tools   []Tool          // tools of the embedding program
+	Local   *identity.Local // the development issuer; refused beside configured issuers
+	Tenants []string        // those the development issuer may name; default "dev"
+
+	Log       *slog.Logger                      // nil: no log
+	Clock     func() time.Time                  // nil: time.Now
+	Random    io.Reader                         // nil: crypto/rand
+	HTTP      *http.Client                      // for key sets; nil: a plain one
+	LookupEnv func(name string) (string, bool)  // nil: os.LookupEnv
+	ReadFile  func(path string) ([]byte, error) // nil: os.ReadFile
+	Version   string                            // of this program, as peers are told
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Config == nil {
+		return o, record.Errorf(record.Invalid, "a configuration is required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{Timeout: 10 * time.Second}
+	}
+	if o.LookupEnv == nil {
+		o.LookupEnv = os.LookupEnv
+	}
+	if o.ReadFile == nil {
+		o.ReadFile = os.ReadFile
+	}
+	if len(o.Tenants) == 0 {
+		o.Tenants = []string{"dev"}
+	}
+	if o.Version == "" {
+		o.Version = "devel"
+	}
+	return o, nil
+}
+
+// Placet is an open boundary with its doors.
+type Placet struct {
+	o        Options
+	store    *sqlite.Store
+	verifier *identity.Verifier
+	boundary *dispatch.Boundary
+	servers  *toolmcp.Invoker
+	engine   *rego.Engine
+	mcp      *edgemcp.Handler
+	handler  http.Handler
+
+	reloading sync.Mutex
+	stop      context.CancelFunc
+	work      sync.WaitGroup
+	closing   sync.Once
+	closed    error
+}
+
+// Open wires what the configuration names and activates it. The result must be
+// closed. It fails, and leaves nothing behind, when any part is at fault.
+func Open(ctx context.Context, o Options) (_ *Placet, err error) {
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
+	}
+	p := &Placet{o: o, engine: rego.New()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	if p.verifier, err = o.verifier(); err != nil {
+		return nil, err
+	}
+	if p.store, err = sqlite.Open(ctx, o.Config.StorePath(), sqlite.Options{Log: o.Log}); err != nil {
+		return nil, err
+	}
+	handlers, err := o.handlers()
+	if err != nil {
+		return nil, err
+	}
+	p.servers = toolmcp.New(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version})
+	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: chooser{handlers, p.servers}, Clock: o.Clock,
+		Random: o.Random, Log: o.Log, Limits: o.limits()})
+	if err != nil {
+		return nil, err
+	}
+	if _, err = p.reload(ctx, record.Who{System: "start"}); err != nil {
+		return nil, err
+	}
+	if err = p.doors(); err != nil {
+		return nil, err
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stop = stop
+	p.work.Go(func() { p.boundary.Work(work) })
+	return p, nil
+}
+
+func (o Options) limits() dispatch.Limits {
+	c := o.Config
+	return dispatch.Limits{Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
+		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), CallExpires: c.Calls.Expires}
+}
+
+// doors makes the HTTP handlers.
+func (p *Placet) doors() error {
+	c := p.o.Config
+	var issuers []string
+	for _, i := range c.Issuers {
+		issuers = append(issuers, i.Issuer)
+	}
+	mcp, err := edgemcp.New(edgemcp.Options{
+		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
+		Tool:      func(name string) (*registry.Tool, bool) { return p.boundary.Current().Registry.Tool(name) },
+		PublicURL: c.PublicURL, Issuers: issuers, Wait: c.Approvals.Wait, Version: p.o.Version,
+	})
+	if err != nil {
+		return err
+	}
+	p.mcp = mcp
+	mux := http.NewServeMux()
+	mcp.Mount(mux)
+	mux.Handle("/", api.New(api.Options{
+		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
+		Wait:      c.Approvals.Wait,
+		Overrides: func() []registry.Override { return p.boundary.Current().Registry.Overrides() },
+		Ready:     p.ready,
+		Reload: func(ctx context.Context, by string) (api.Reloaded, error) {
+			r, err := p.Reload(ctx, record.Who{Workload: by})
+			return api.Reloaded{Generation: r.Generation, Changed: r.Changed, Plan: r.Lines()}, err
+		},
+	}))
+	p.handler = mux
+	return nil
+}
+
+// ready reports whether calls can be decided and recorded.
+func (p *Placet) ready(ctx context.Context) error {
+	select {
+	case <-p.store.Broken():
+		return record.Errorf(record.Unavailable, "the store is broken; this process must be restarted")
+	default:
+	}
+	_, _, err := p.store.Generation(ctx)
+	return err
+}
+
+// Do proposes a call and dispatches it if it is allowed.
+func (p *Placet) Do(ctx context.Context, q dispatch.Proposal) (dispatch.Answer, error) {
+	return p.boundary.Do(ctx, q)
+}
+
+// Boundary is the dispatch boundary itself.
+func (p *Placet) Boundary() *dispatch.Boundary { return p.boundary }
+
+// Records reads what is recorded.
+func (p *Placet) Records() dispatch.Reader { return p.store }
+
+// Verifier turns credentials into identities.
+func (p *Placet) Verifier() *identity.Verifier { return p.verifier }
+
+// Servers reaches the MCP servers of the registry.
+func (p *Placet) Servers() *toolmcp.Invoker { return p.servers }
+
+// Handler serves every door: /mcp, /v1 and their metadata.
+func (p *Placet) Handler() http.Handler { return p.handler }
+
+// Broken is closed when the store can no longer tell what is durable; the
+// process must end then.
+func (p *Placet) Broken() <-chan struct{} { return p.store.Broken() }
+
+// Close stops the clock, the doors and the servers' sessions, and closes the store
+// after what is waiting was recorded.
+func (p *Placet) Close() error {
+	p.closing.Do(func() {
+		if p.stop != nil {
+			p.stop()
+		}
+		p.work.Wait()
+		if p.mcp != nil {
+			p.mcp.Close()
+		}
+		if p.servers != nil {
+			p.closed = errors.Join(p.closed, p.servers.Close())
+		}
+		if p.store != nil {
+			p.closed = errors.Join(p.closed, p.store.Close())
+		}
+	})
+	return p.closed
+}
+
+// chooser reaches a tool by its server: a handler of this program, or MCP.
+type chooser struct {
+	local *local.Invoker
+	mcp   *toolmcp.Invoker
+}
+
+// Invoke implements dispatch.Invoker. It looks at the server the boundary chose.
+func (c chooser) Invoke(ctx context.Context, t dispatch.Ticket) dispatch.Reached {
+	if t.Inproc() {
+		return c.local.Invoke(ctx, t)
+	}
+	return c.mcp.Invoke(ctx, t)
+}
+
+// Offer implements dispatch.Invoker.
+func (c chooser) Offer(ctx context.Context, s *registry.Server, upstream string, maxAge time.Duration) (registry.Offer, error) {
+	if s.Inproc {
+		return c.local.Offer(ctx, s, upstream, maxAge)
+	}
+	return c.mcp.Offer(ctx, s, upstream, maxAge)
+}

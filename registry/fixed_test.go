@@ -1,3 +1,0 @@
-package registry
-
-const fixedDigest = ""
