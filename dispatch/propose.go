@@ -361,6 +361,9 @@ func (e *evaluation) answer(d record.Decision, c record.Call) Answer {
 	if a.Instead == "" && e.tool != nil && d.Verdict == record.Deny {
 		a.Instead = e.tool.Instead
 	}
+	if d.Code == record.CodeNotAvailable {
+		a.Instead, a.Note = "", "" // unlisted, quarantined and not yours are one answer, word for word
+	}
 	return a
 }
 

@@ -407,3 +407,16 @@ func (s *scene) kinds() (kinds []record.EventKind) {
 	}
 	return kinds
 }
+
+func (s *scene) operator() identity.Operator {
+	s.t.Helper()
+	token, err := s.issuer.Sign(identity.TokenSpec{Audience: "console", Subject: "otto", Tenant: "acme", Groups: []string{"ops"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	o, err := s.verifier.Operator(s.ctx, identity.Credentials{Bearer: token})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return o
+}

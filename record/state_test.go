@@ -218,25 +218,27 @@ func TestBindingCoversEverything(t *testing.T) {
 	}
 	seen := map[canon.Digest]string{}
 	for name, edit := range map[string]func(*record.Call, *record.ApprovalRule, *time.Time, *string){
-		"itself":       func(*record.Call, *record.ApprovalRule, *time.Time, *string) {},
-		"tenant":       func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tenant = "x" },
-		"issuer":       func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Principal.Issuer = "x" },
-		"subject":      func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Principal.Subject = "x" },
-		"agent":        func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Agent = "x" },
-		"run":          func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Run = "x" },
-		"turn":         func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Turn = 9 },
-		"call":         func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.ID = "x" },
-		"tool":         func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Name = "x" },
-		"server":       func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Server = "x" },
-		"version":      func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Version = canon.Of("x") },
-		"pin":          func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Pin = canon.Of("x") },
-		"arguments":    func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Digest = canon.Of("x") },
-		"target value": func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Targets[0].Value = []byte(`"x"`) },
-		"purpose":      func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Purpose = "x" },
-		"quorum":       func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Parts[0].Quorum = 2 },
-		"self":         func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Self = true },
-		"expiry":       func(_ *record.Call, _ *record.ApprovalRule, e *time.Time, _ *string) { *e = e.Add(time.Microsecond) },
-		"decided by":   func(_ *record.Call, _ *record.ApprovalRule, _ *time.Time, by *string) { *by = "sha256:b" },
+		"itself":    func(*record.Call, *record.ApprovalRule, *time.Time, *string) {},
+		"tenant":    func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tenant = "x" },
+		"issuer":    func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Principal.Issuer = "x" },
+		"subject":   func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Principal.Subject = "x" },
+		"agent":     func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Agent = "x" },
+		"run":       func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Run = "x" },
+		"turn":      func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Turn = 9 },
+		"call":      func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.ID = "x" },
+		"tool":      func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Name = "x" },
+		"server":    func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Server = "x" },
+		"version":   func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Version = canon.Of("x") },
+		"pin":       func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Tool.Pin = canon.Of("x") },
+		"arguments": func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Digest = canon.Of("x") },
+		"target value": func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) {
+			c.Targets[0].Value = []byte(`"x"`)
+		},
+		"purpose":    func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Purpose = "x" },
+		"quorum":     func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Parts[0].Quorum = 2 },
+		"self":       func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Self = true },
+		"expiry":     func(_ *record.Call, _ *record.ApprovalRule, e *time.Time, _ *string) { *e = e.Add(time.Microsecond) },
+		"decided by": func(_ *record.Call, _ *record.ApprovalRule, _ *time.Time, by *string) { *by = "sha256:b" },
 	} {
 		d := of(edit)
 		if other, twice := seen[d]; twice {

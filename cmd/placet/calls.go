@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/placet-dev/placet/edge/api"
+	"github.com/placet-dev/placet/record"
+)
+
+type callsCommand struct {
+	List      callsList      `cmd:"" help:"List calls, newest first."`
+	Show      callsShow      `cmd:"" help:"Show a call."`
+	Propose   callsPropose   `cmd:"" help:"Propose a call, and run it if it may run."`
+	Dispatch  callsDispatch  `cmd:"" help:"Continue a call that waited."`
+	Cancel    callsCancel    `cmd:"" help:"Cancel a call."`
+	Reconcile callsReconcile `cmd:"" help:"Settle a call whose outcome is not known."`
+}
+
+type callsList struct {
+	serverFlags
+	State  string `help:"Only calls in this state." placeholder:"STATE"`
+	RunID  string `name:"run" help:"Only calls of this run." placeholder:"RUN"`
+	Before string `help:"Only calls before this one." placeholder:"CALL"`
+	Limit  int    `default:"50" help:"How many (default: 50)."`
+}
+
+func (c callsList) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Calls []api.CallView `json:"calls"`
+	}
+	q := query("state", c.State, "run", c.RunID, "before", c.Before, "limit", strconv.Itoa(c.Limit))
+	if err := client.ask(ctx, http.MethodGet, "/v1/calls", q, nil, &page); err != nil {
+		return err
+	}
+	return list(p, page.Calls, "No calls.", []string{"CALL", "TOOL", "STATE", "CODE", "PRINCIPAL", "AGENT", "PROPOSED"}, func(v api.CallView) []string {
+		return []string{string(v.ID), v.Tool, string(v.State), string(v.Code), v.Principal.Subject, string(v.Agent), shortTime(v.Proposed)}
+	})
+}
+
+type callsShow struct {
+	serverFlags
+	Call string `arg:"" help:"The call."`
+}
+
+func (c callsShow) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	path, err := id("call", c.Call)
+	if err != nil {
+		return err
+	}
+	var v api.ShownCall
+	if err := client.ask(ctx, http.MethodGet, "/v1/calls/"+path, nil, nil, &v); err != nil {
+		return err
+	}
+	return p.out(v, func() { p.call(v) })
+}
+
+// call prints a call for people. Text of the agent is data.
+func (p *program) call(v api.ShownCall) {
+	p.callFields(v.CallView)
+	p.field("model's text", v.Text)
+	p.field("result", string(v.Result))
+}
+
+func (p *program) callFields(v api.CallView) {
+	p.field("call", string(v.ID))
+	p.field("state", string(v.State)+code(v.Code))
+	p.field("tool", v.Tool)
+	p.field("effect", v.Effect)
+	p.field("arguments", string(v.Arguments))
+	p.field("principal", v.Principal.String())
+	p.field("agent", string(v.Agent))
+	p.field("purpose", quoted(v.Purpose))
+	p.field("run", string(v.Run)+", turn "+strconv.FormatInt(int64(v.Turn), 10))
+	p.field("source", string(v.Source)+", by "+string(v.Route))
+	p.field("occurrence", v.Occurrence)
+	p.field("approval", string(v.Approval))
+	if v.Attempt > 0 {
+		p.field("attempt", strconv.Itoa(v.Attempt))
+	}
+	p.field("proposed", shortTime(v.Proposed))
+	p.field("changed", shortTime(v.Changed))
+	for _, r := range v.Reasons {
+		p.field("reason", reason(r))
+	}
+	if o := v.Outcome; o != nil {
+		p.field("outcome", "at "+shortTime(o.At)+code(o.Code))
+		p.field("reference", o.Effect)
+	}
+	if o := v.Operators; o != nil {
+		p.field("server", o.Server)
+		p.field("decided by", o.DecidedBy)
+		p.field("binding", o.Binding)
+		p.field("detail", o.Detail)
+		p.field("reconciled", strings.TrimSpace(o.By+" "+quoted(o.Evidence)))
+	}
+}
+
+func code(c record.Code) string {
+	if c == "" {
+		return ""
+	}
+	return " (" + string(c) + ")"
+}
+
+func quoted(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strconv.Quote(text)
+}
+
+func reason(r api.ReasonView) string {
+	parts := []string{string(r.Verdict), string(r.Code), r.Rule, r.Place, quoted(r.Text), quoted(r.Private)}
+	var out []string
+	for _, part := range parts {
+		if part != "" {
+			out = append(out, part)
+		}
+	}
+	if r.Observe {
+		out = append(out, "observed only")
+	}
+	return strings.Join(out, ", ")
+}
+
+// proposalFlags are what a proposal states.
+type proposalFlags struct {
+	Tool      string `arg:"" help:"The tool."`
+	Arguments string `default:"{}" placeholder:"JSON" help:"Its arguments (default: {})."`
+	RunID     string `name:"run" placeholder:"RUN" help:"A run of yours."`
+	Label     string `help:"Your own name for a run, opened if need be."`
+	Purpose   string `help:"Why; shown to approvers."`
+}
+
+// body is the request that API and explain take.
+func (f proposalFlags) body() (map[string]any, error) {
+	if !json.Valid([]byte(f.Arguments)) {
+		return nil, record.Errorf(record.Invalid, "--arguments is not JSON")
+	}
+	b := map[string]any{"tool": f.Tool, "arguments": json.RawMessage(f.Arguments)}
+	for name, value := range map[string]string{"run": f.RunID, "label": f.Label, "purpose": f.Purpose} {
+		if value != "" {
+			b[name] = value
+		}
+	}
+	return b, nil
+}
+
+type callsPropose struct {
+	serverFlags
+	proposalFlags
+	Occurrence string `help:"Makes two equal proposals two calls."`
+	Hold       bool   `help:"Decide and record; do not run."`
+}
+
+func (c callsPropose) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	if c.Hold {
+		body["dispatch"] = false
+	}
+	header := http.Header{}
+	if c.Occurrence != "" {
+		header.Set("Idempotency-Key", c.Occurrence)
+	}
+	return client.act(ctx, p, "/v1/calls", nil, body, header)
+}
+
+// act posts what the boundary answers to, and prints its answer.
+func (c *client) act(ctx context.Context, p *program, path string, q url.Values, body any, header http.Header) error {
+	res, err := c.send(ctx, http.MethodPost, path, q, body, header)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var a api.Answer
+	if err := json.NewDecoder(res.Body).Decode(&a); err != nil {
+		return record.Because(record.Unavailable, err, "the answer of %s cannot be read; look at the call before you send it again", c.base)
+	}
+	return p.answered(a)
+}
+
+type callsDispatch struct {
+	serverFlags
+	Call string        `arg:"" help:"The call."`
+	Wait time.Duration `default:"25s" help:"How long to wait for a person's answer (default: 25s)."`
+}
+
+func (c callsDispatch) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	path, err := id("call", c.Call)
+	if err != nil {
+		return err
+	}
+	wait := strconv.Itoa(int(min(c.Wait, time.Minute) / time.Second))
+	return client.act(ctx, p, "/v1/calls/"+path+"/dispatch", query("wait", wait), nil, nil)
+}
+
+type callsCancel struct {
+	serverFlags
+	Call string `arg:"" help:"The call."`
+}
+
+func (c callsCancel) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	path, err := id("call", c.Call)
+	if err != nil {
+		return err
+	}
+	return client.act(ctx, p, "/v1/calls/"+path+"/cancel", nil, nil, nil)
+}
+
+type callsReconcile struct {
+	serverFlags
+	Call     string `arg:"" help:"The call."`
+	Outcome  string `required:"" enum:"succeeded,failed" help:"What happened: succeeded or failed."`
+	Evidence string `required:"" placeholder:"TEXT" help:"What it rests on, such as the tool's own entry."`
+}
+
+func (c callsReconcile) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	path, err := id("call", c.Call)
+	if err != nil {
+		return err
+	}
+	var v api.CallView
+	body := map[string]string{"outcome": c.Outcome, "evidence": c.Evidence}
+	if err := client.ask(ctx, http.MethodPost, "/v1/calls/"+path+"/reconcile", nil, body, &v); err != nil {
+		return err
+	}
+	return p.out(v, func() { p.callFields(v) })
+}
+
+type explainCommand struct {
+	serverFlags
+	proposalFlags
+}
+
+// Run says what a call would get. A denial is no failure: nothing was asked to run.
+func (c explainCommand) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	var e api.Explained
+	if err := client.ask(ctx, http.MethodPost, "/v1/explain", nil, body, &e); err != nil {
+		return err
+	}
+	return p.out(e, func() {
+		p.field("verdict", string(e.Verdict)+code(e.Code))
+		p.field("model's text", e.Text)
+		for _, r := range e.Reasons {
+			p.field("reason", reason(r))
+		}
+		p.field("open call", string(e.Existing))
+		p.field("done already", string(e.Repeat))
+		if e.RetryAfter != nil {
+			p.field("retry after", shortTime(*e.RetryAfter))
+		}
+	})
+}

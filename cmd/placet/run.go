@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/alecthomas/kong"
+	"github.com/placet-dev/placet/record"
+)
+
+// commands is the whole command line. The order is that of the help.
+type commands struct {
+	JSON bool `name:"json" help:"Print one JSON object a line, errors too."`
+
+	Init       initCommand       `cmd:"" help:"Write a commented, working configuration."`
+	Check      checkCommand      `cmd:"" help:"Check configuration, registry, lock and policy; explain a token."`
+	Serve      serveCommand      `cmd:"" help:"Run the server."`
+	Dev        devCommand        `cmd:"" help:"Run a server for trying things out, with an issuer of its own."`
+	Demo       demoCommand       `cmd:"" help:"Play the demo: a gateway, a help desk with a ledger, a scripted agent."`
+	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
+	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
+	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
+	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
+	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
+	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
+	Explain    explainCommand    `cmd:"" help:"Say what a call would get, and change nothing."`
+	Audit      auditCommand      `cmd:"" help:"Read the event log."`
+	Overrides  overridesCommand  `cmd:"" help:"List every setting that weakens a default."`
+	Version    versionCommand    `cmd:"" help:"Say which version this is."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
+	DemoChild  demoChild         `cmd:"" name:"demo-child" hidden:"" help:"One of the demo's processes."`
+	Complete   completeCommand   `cmd:"" hidden:"" help:"Words that complete a command line."`
+}
+
+// program is what a command works with beside its flags.
+type program struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    func(name string) (string, bool)
+	json   bool
+	model  *kong.Application
+}
+
+// leave ends parsing when kong has printed a help text.
+type leave struct{ code int }
+
+// run is one invocation; the result is the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) (code int) {
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	defer func() {
+		if left, ok := recover().(leave); ok {
+			code = left.code
+		}
+	}()
+	var c commands
+	parser, err := kong.New(&c, kong.Name("placet"), kong.Writers(stdout, stderr), kong.Help(help),
+		kong.Exit(func(code int) { panic(leave{code}) }), kong.UsageOnError(), kong.Vars{"version": version()},
+		kong.Description("The dispatch boundary for AI agents' tool calls: it decides and records every call before it runs."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}))
+	if err != nil {
+		return p.fail(err)
+	}
+	p.model = parser.Model
+	p.json = asked(args, "--json")
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return p.fail(record.Errorf(record.Invalid, "%w; see placet --help", err))
+	}
+	p.json = c.JSON
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(p); err != nil {
+		return p.fail(err)
+	}
+	return 0
+}
+
+// asked reports whether a flag stands before any "--", for errors of parsing itself.
+func asked(args []string, flag string) bool {
+	for _, a := range args {
+		if a == "--" {
+			return false
+		}
+		if a == flag {
+			return true
+		}
+	}
+	return false
+}

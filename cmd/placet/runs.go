@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/placet-dev/placet/edge/api"
+)
+
+type runsCommand struct {
+	List runsList `cmd:"" help:"List runs, newest first."`
+	Show runsShow `cmd:"" help:"Show a run."`
+	End  runsEnd  `cmd:"" help:"End a run: its waiting calls are canceled."`
+}
+
+type runsList struct {
+	serverFlags
+	Live   bool   `help:"Only runs that may hold calls."`
+	Before string `placeholder:"RUN" help:"Only runs before this one."`
+	Limit  int    `default:"50" help:"How many (default: 50)."`
+}
+
+func (c runsList) Run(ctx context.Context, p *program) error {
+	client, err := p.client(c.serverFlags)
+	if err != nil {
+		return err
+	}
+	var page struct {
+		Runs []api.RunView `json:"runs"`
+	}
+	q := query("live", strconv.FormatBool(c.Live), "before", c.Before, "limit", strconv.Itoa(c.Limit))
+	if err := client.ask(ctx, http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
+		return err
+	}
+	return list(p, page.Runs, "No runs.", []string{"RUN", "STATE", "TURN", "LABEL", "PRINCIPAL", "AGENT", "OPENED"}, func(v api.RunView) []string {
+		return []string{string(v.ID), v.State, strconv.FormatInt(int64(v.Turn), 10), v.Label, v.Principal.Subject, string(v.Agent), shortTime(v.Opened)}
+	})
+}
+
+type runFlags struct {
+	serverFlags
+	ID string `arg:"" name:"run" help:"The run."`
+}
+
+func (f runFlags) ask(ctx context.Context, p *program, method, tail string, body any) error {
+	client, err := p.client(f.serverFlags)
+	if err != nil {
+		return err
+	}
+	path, err := id("run", f.ID)
+	if err != nil {
+		return err
+	}
+	var v api.RunView
+	if err := client.ask(ctx, method, "/v1/runs/"+path+tail, nil, body, &v); err != nil {
+		return err
+	}
+	return p.out(v, func() {
+		p.field("run", string(v.ID))
+		p.field("state", v.State)
+		p.field("label", v.Label)
+		p.field("turn", strconv.FormatInt(int64(v.Turn), 10))
+		p.field("principal", v.Principal.String())
+		p.field("agent", string(v.Agent))
+		p.field("lineage", string(v.Lineage))
+		p.field("parent", string(v.Parent))
+		p.field("opened", shortTime(v.Opened))
+		p.field("active", shortTime(v.Active))
+		if v.Ended != nil {
+			p.field("ended", shortTime(*v.Ended)+" "+quoted(v.Why))
+		}
+	})
+}
+
+type runsShow struct{ runFlags }
+
+func (c runsShow) Run(ctx context.Context, p *program) error {
+	return c.ask(ctx, p, http.MethodGet, "", nil)
+}
+
+type runsEnd struct {
+	runFlags
+	Why string `help:"For the record."`
+}
+
+func (c runsEnd) Run(ctx context.Context, p *program) error {
+	return c.ask(ctx, p, http.MethodPost, "/end", map[string]string{"why": c.Why})
+}

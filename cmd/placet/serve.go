@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	placet "github.com/placet-dev/placet"
+	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/record"
+)
+
+type serveCommand struct {
+	configFlag
+}
+
+func (c serveCommand) Run(ctx context.Context, p *program) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, cfg, p.options(cfg))
+}
+
+// listening is the line that says where the server answers.
+type listening struct {
+	Listening string `json:"listening"`
+	URL       string `json:"url"`
+	MCP       string `json:"mcp"`
+}
+
+// serve runs a server until ctx ends or the store breaks. The listener comes
+// first: with port 0 the audience of tokens depends on it.
+func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Options) (err error) {
+	l, err := listen(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := l.Close(); err == nil && !errors.Is(closed, net.ErrClosed) {
+			err = closed
+		}
+	}()
+	open, err := placet.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, open.Close()) }()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	s := newHost(cfg, open.Handler(), o.Log)
+	failed := make(chan error, 1)
+	go func() { failed <- s.run(l) }()
+	at := listening{cfg.Listen, cfg.PublicURL, cfg.Audience()}
+	if err := p.out(at, func() { p.say("listening on %s", at.URL) }); err != nil {
+		return errors.Join(err, s.stop())
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			o.Log.Info("stopping")
+			return s.stop()
+		case <-open.Broken():
+			return errors.Join(record.Errorf(record.Unavailable, "the store can no longer tell what is recorded; this process ends, start it again"), s.stop())
+		case err := <-failed:
+			return errors.Join(record.Because(record.Unavailable, err, "the server stopped"), s.stop())
+		case <-hangup:
+			p.hangup(ctx, open, o.Log)
+		}
+	}
+}
+
+// hangup prints what reading the files again would change, and then activates it.
+// On any error the version before stays.
+func (p *program) hangup(ctx context.Context, open *placet.Placet, log *slog.Logger) {
+	plan, err := open.Plan(ctx)
+	if err == nil {
+		p.plan("planned", plan.Generation, plan.Changed, plan.Lines())
+		plan, err = open.Reload(ctx, record.Who{System: "SIGHUP"})
+	}
+	if err != nil {
+		log.Error("not reloaded; the version before stays", "error", err)
+		_ = p.out(planView{Step: "refused", Error: err.Error()}, func() { p.say("not reloaded, the version before stays: %s", err) })
+		return
+	}
+	log.Info("reloaded", "generation", plan.Generation, "changed", plan.Changed)
+	p.plan("active", plan.Generation, plan.Changed, nil)
+}
+
+// planView is a plan as it is printed.
+type planView struct {
+	Step       string   `json:"step"` // planned, active or refused
+	Generation int64    `json:"generation,omitempty"`
+	Changed    bool     `json:"changed"`
+	Plan       []string `json:"plan,omitempty"`
+	Error      string   `json:"error,omitempty"`
+}
+
+func (p *program) plan(step string, generation int64, changed bool, lines []string) {
+	// A plan that cannot be printed is no reason to keep an old version.
+	_ = p.out(planView{Step: step, Generation: generation, Changed: changed, Plan: lines}, func() {
+		switch {
+		case step == "active":
+			p.say("active: version %d", generation)
+		case !changed:
+			p.say("plan: nothing changes")
+		default:
+			p.say("plan:")
+			for _, line := range lines {
+				p.say("  %s", safe(line))
+			}
+		}
+	})
+}
+
+// grace is how long requests under way may take when the server stops.
+const grace = 10 * time.Second
+
+// host is the HTTP server.
+type host struct {
+	server  *http.Server
+	tls     *config.TLS
+	streams context.Context // ends when the server stops
+	end     context.CancelFunc
+}
+
+func newHost(c *config.Config, h http.Handler, log *slog.Logger) *host {
+	s := &host{tls: c.TLS}
+	s.streams, s.end = context.WithCancel(context.Background())
+	s.server = &http.Server{
+		Handler: s.endStreams(h), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// No WriteTimeout: event streams and held calls write late.
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	return s
+}
+
+func (s *host) run(l net.Listener) error {
+	if s.tls != nil {
+		return s.server.ServeTLS(l, s.tls.Certificate, s.tls.Key)
+	}
+	return s.server.Serve(l)
+}
+
+// endStreams ends event streams, which would last for minutes, when the server
+// stops. Calls under way are not touched.
+func (s *host) endStreams(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && (strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/stream")) {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(s.streams, cancel)()
+			r = r.WithContext(ctx)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// stop takes no new requests, gives those under way some time, and ends.
+func (s *host) stop() error {
+	s.end()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		return s.server.Close()
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	placet "github.com/placet-dev/placet"
+	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+	toolmcp "github.com/placet-dev/placet/tool/mcp"
+)
+
+type toolsCommand struct {
+	Show toolsShow `cmd:"" default:"withargs" help:"Show listed, unlisted and quarantined tools (the default; see placet tools show --help)."`
+	Add  toolsAdd  `cmd:"" help:"Ask a server for its tools and draft entries for review."`
+	Diff toolsDiff `cmd:"" help:"Compare what is pinned with what servers offer now."`
+	Lock toolsLock `cmd:"" help:"Pin what a server offers now, once its diff was reviewed."`
+}
+
+// contactLimit is how long a server may take to list its tools.
+const contactLimit = time.Minute
+
+// bench is the registry and a way to ask its servers, without a store: a running
+// server owns that.
+type bench struct {
+	cfg     *config.Config
+	checked *placet.Checked
+	servers *toolmcp.Invoker
+}
+
+func (p *program) bench(ctx context.Context, f configFlag) (*bench, error) {
+	cfg, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	checked, err := p.check(ctx, cfg, []string{"dev"})
+	if err != nil {
+		return nil, err
+	}
+	servers := toolmcp.New(toolmcp.Options{LookupEnv: p.env, Version: version()})
+	return &bench{cfg, checked, servers}, nil
+}
+
+func (b *bench) close() { _ = b.servers.Close() } // it has nothing to report
+
+// server finds a server by name.
+func (b *bench) server(name string) (*registry.Server, error) {
+	s, ok := b.checked.Registry().Server(name)
+	if ok && s.Inproc {
+		return nil, record.Errorf(record.Invalid, "the tools of %s are code of this program; there is nothing to ask", name)
+	}
+	if ok {
+		return s, nil
+	}
+	var names []string
+	for s := range b.checked.Registry().Servers() {
+		names = append(names, s.Name)
+	}
+	if len(names) == 0 {
+		return nil, record.Errorf(record.NotFound, "there is no server %q; the registry names none, add it under servers", name)
+	}
+	return nil, record.Errorf(record.NotFound, "there is no server %q; the registry names %s", name, strings.Join(names, ", "))
+}
+
+// offers asks a server what it offers now. No tool is called.
+func (b *bench) offers(ctx context.Context, s *registry.Server) ([]registry.Offer, error) {
+	ctx, cancel := context.WithTimeout(ctx, contactLimit)
+	defer cancel()
+	return b.servers.ListOffers(ctx, s)
+}
+
+type toolsShow struct {
+	configFlag
+	Inventory bool `help:"Count marks: read, write, destructive, financial, sink, unmarked."`
+	Offline   bool `help:"Contact no server: show what the files say."`
+}
+
+// toolView is one tool as it is shown.
+type toolView struct {
+	Status string   `json:"status"` // listed, unlisted, quarantined or unreachable
+	Tool   string   `json:"tool,omitempty"`
+	Server string   `json:"server"`
+	Marks  []string `json:"marks,omitempty"`
+	Place  string   `json:"place,omitempty"`
+	Why    string   `json:"why,omitempty"`
+	Diff   []string `json:"diff,omitempty"`
+	YAML   string   `json:"yaml,omitempty"`
+}
+
+const (
+	statusListed      = "listed"
+	statusUnlisted    = "unlisted"
+	statusQuarantined = "quarantined"
+	statusUnreachable = "unreachable"
+)
+
+func (c toolsShow) Run(ctx context.Context, p *program) error {
+	b, err := p.bench(ctx, c.configFlag)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if c.Inventory {
+		return b.inventory(p)
+	}
+	now := map[string][]registry.Offer{}
+	var views []toolView
+	if !c.Offline {
+		views = b.ask(ctx, now)
+	}
+	unreachable := len(views)
+	views = append(b.named(now), append(b.unlisted(now), views...)...)
+	if err := p.tools(views); err != nil {
+		return err
+	}
+	if unreachable > 0 {
+		return &verdict{code: record.SurfaceOf(record.Unavailable).Exit, message: "some servers did not answer; see above, or use --offline"}
+	}
+	return nil
+}
+
+// ask fills in what each server offers now, and returns those that do not answer.
+func (b *bench) ask(ctx context.Context, now map[string][]registry.Offer) (silent []toolView) {
+	for s := range b.checked.Registry().Servers() {
+		if s.Inproc {
+			continue
+		}
+		offers, err := b.offers(ctx, s)
+		if err != nil {
+			silent = append(silent, toolView{Status: statusUnreachable, Server: s.Name, Place: s.Place, Why: err.Error()})
+			continue
+		}
+		now[s.Name] = offers
+	}
+	return silent
+}
+
+// named shows the tools that the registry names: callable ones first.
+func (b *bench) named(now map[string][]registry.Offer) []toolView {
+	var listed, held []toolView
+	for t := range b.checked.Registry().Tools() {
+		v := toolView{Status: statusListed, Tool: t.Name, Server: t.Server, Marks: marks(t), Place: t.Place}
+		if offers, asked := now[t.Server]; asked {
+			if v.Why, v.Diff = drift(t, offers); v.Why != "" {
+				v.Status = statusQuarantined
+				held = append(held, v)
+				continue
+			}
+		}
+		listed = append(listed, v)
+	}
+	for _, q := range b.checked.Registry().Quarantined() {
+		v := toolView{Status: statusQuarantined, Tool: q.Tool.Name, Server: q.Tool.Server, Marks: marks(q.Tool), Place: q.Tool.Place, Why: q.Reason}
+		if offers, asked := now[q.Tool.Server]; asked && q.Tool.Pin != nil {
+			_, v.Diff = drift(q.Tool, offers)
+		}
+		held = append(held, v)
+	}
+	return append(listed, held...)
+}
+
+// unlisted shows what servers offer and nobody admitted.
+func (b *bench) unlisted(now map[string][]registry.Offer) []toolView {
+	var out []toolView
+	for s := range b.checked.Registry().Servers() {
+		for _, d := range registry.Draft(s.Name, b.checked.Registry().Unlisted(s.Name, now[s.Name]), b.taken()) {
+			out = append(out, toolView{Status: statusUnlisted, Tool: d.Offer.Name, Server: s.Name, YAML: d.YAML,
+				Why: "admit: placet tools add " + s.Name + " --only " + d.Offer.Name})
+		}
+	}
+	return out
+}
+
+// taken reports names that the registry uses.
+func (b *bench) taken() func(string) bool {
+	used := map[string]bool{}
+	for _, r := range b.checked.Registry().Inventory() {
+		used[r.Tool] = true
+	}
+	return func(name string) bool { return used[name] }
+}
+
+// drift says how a tool's server departs from the pin; "" when it does not.
+func drift(t *registry.Tool, offers []registry.Offer) (why string, diff []string) {
+	var found []registry.Offer
+	for _, o := range offers {
+		if o.Name == t.Upstream {
+			found = append(found, o)
+		}
+	}
+	switch {
+	case t.Pin == nil:
+		return "it is not pinned", nil
+	case len(found) == 0:
+		return "the server no longer offers " + t.Upstream, nil
+	case len(found) > 1:
+		return "the server offers two tools named " + t.Upstream, nil
+	}
+	if err := t.Pin.Check(found[0]); err != nil {
+		return "the server " + err.Error(), registry.Diff(*t.Pin, found[0])
+	}
+	return "", nil
+}
+
+func marks(t *registry.Tool) []string {
+	var out []string
+	for _, m := range []struct {
+		is   bool
+		name string
+	}{{t.Read, "read"}, {t.Write, "write"}, {t.Destructive, "destructive"}, {t.Financial, "financial"}, {t.Sink, "sink"}} {
+		if m.is {
+			out = append(out, m.name)
+		}
+	}
+	return out
+}
+
+// tools prints the table, and below it what does not fit into one.
+func (p *program) tools(views []toolView) error {
+	err := list(p, views, "The registry names no tool.", []string{"STATUS", "TOOL", "SERVER", "MARKS", "PLACE", "WHY"}, func(v toolView) []string {
+		return []string{v.Status, v.Tool, v.Server, strings.Join(v.Marks, ","), v.Place, v.Why}
+	})
+	if err != nil || p.json {
+		return err
+	}
+	for _, v := range views {
+		p.details(v)
+	}
+	return nil
+}
+
+func (p *program) details(v toolView) {
+	if len(v.Diff) > 0 {
+		p.say("\n%s differs from its pin (- pinned, + offered now):", safe(v.Tool))
+		for _, l := range v.Diff {
+			p.say("  %s", safe(l))
+		}
+	}
+	if v.YAML != "" {
+		p.say("\n%s of %s is not admitted. To admit it, below tools:", safe(v.Tool), safe(v.Server))
+		p.say("%s", strings.TrimSuffix(v.YAML, "\n"))
+	}
+}
+
+// inventory prints marks. An unmarked tool is an error, at load already.
+func (b *bench) inventory(p *program) error {
+	rows := b.checked.Registry().Inventory()
+	tick := func(is bool) string {
+		if is {
+			return "x"
+		}
+		return ""
+	}
+	err := list(p, rows, "The registry names no tool.",
+		[]string{"TOOL", "SERVER", "READ", "WRITE", "DESTRUCTIVE", "FINANCIAL", "SINK", "UNMARKED", "QUARANTINED"}, func(r registry.Row) []string {
+			return []string{r.Tool, r.Server, tick(r.Read), tick(r.Write), tick(r.Destructive), tick(r.Financial), tick(r.Sink), tick(r.Unmarked), tick(r.Quarantined != "")}
+		})
+	var unmarked []string
+	for _, r := range rows {
+		if r.Unmarked {
+			unmarked = append(unmarked, r.Tool)
+		}
+	}
+	if err == nil && len(unmarked) > 0 {
+		err = no("unmarked tools: %s", strings.Join(unmarked, ", "))
+	}
+	return err
+}
+
+type toolsDiff struct {
+	configFlag
+	Servers []string `arg:"" optional:"" name:"server" help:"Servers to ask (default: all)."`
+}
+
+func (c toolsDiff) Run(ctx context.Context, p *program) error {
+	b, err := p.bench(ctx, c.configFlag)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	servers, err := b.chosen(c.Servers)
+	if err != nil {
+		return err
+	}
+	var views []toolView
+	var failed error
+	for _, s := range servers {
+		found, err := b.diff(ctx, s)
+		views, failed = append(views, found...), errors.Join(failed, err)
+	}
+	if err := p.tools(views); len(views) > 0 && err != nil {
+		return err
+	}
+	switch {
+	case failed != nil:
+		return record.Errorf(record.Unavailable, "%w", failed)
+	case len(views) > 0:
+		return &verdict{code: exitNo, message: "servers offer something else than what is pinned; review it, then: placet tools lock SERVER"}
+	}
+	p.say("Servers offer what is pinned.")
+	return nil
+}
+
+func (b *bench) chosen(names []string) ([]*registry.Server, error) {
+	var out []*registry.Server
+	if len(names) == 0 {
+		for s := range b.checked.Registry().Servers() {
+			if !s.Inproc {
+				out = append(out, s)
+			}
+		}
+		return out, nil
+	}
+	for _, n := range names {
+		s, err := b.server(n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// diff compares one server with what is pinned of it.
+func (b *bench) diff(ctx context.Context, s *registry.Server) ([]toolView, error) {
+	var out []toolView
+	if why := b.commandDrift(ctx, s); why != "" {
+		out = append(out, toolView{Status: statusQuarantined, Server: s.Name, Place: s.Place, Why: why})
+	}
+	offers, err := b.offers(ctx, s)
+	if err != nil {
+		return out, err
+	}
+	for _, t := range b.toolsOf(s.Name) {
+		if why, lines := drift(t, offers); why != "" {
+			out = append(out, toolView{Status: statusQuarantined, Tool: t.Name, Server: s.Name, Marks: marks(t), Place: t.Place, Why: why, Diff: lines})
+		}
+	}
+	return out, nil
+}
+
+// toolsOf lists a server's tools that the registry names, callable or not.
+func (b *bench) toolsOf(server string) []*registry.Tool {
+	var out []*registry.Tool
+	r := b.checked.Registry()
+	for t := range r.Tools() {
+		if t.Server == server {
+			out = append(out, t)
+		}
+	}
+	for _, q := range r.Quarantined() {
+		if q.Tool.Server == server {
+			out = append(out, q.Tool)
+		}
+	}
+	return out
+}

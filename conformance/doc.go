@@ -1,0 +1,8 @@
+// Package conformance runs the MCP conformance suite through Placet.
+//
+// run.sh starts the Go SDK's everything-server once as a stateless and once as a
+// session server, puts a gateway that admits all its tools in front of each, and
+// runs the suite's server legs directly and through the gateway. compare then
+// fails for every check that passes directly and not through, unless baseline.yml
+// names it with a reason.
+package conformance

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/registry"
+)
+
+// door is the handler. It holds no state of its own.
+type door struct {
+	boundary Boundary
+	reader   Reader
+	verifier Verifier
+
+	reload    func(context.Context, string) (Reloaded, error)
+	overrides func() []registry.Override
+	ready     func(context.Context) error
+
+	log    *slog.Logger
+	now    func() time.Time
+	limits canon.Limits
+	body   time.Duration
+	wait   time.Duration
+	poll   time.Duration
+	stream time.Duration
+
+	mux *http.ServeMux
+	api huma.API
+}
+
+// New returns the handler of /v1/…, /healthz and /readyz.
+func New(o Options) http.Handler { return build(o) }
+
+func build(o Options) *door {
+	o = o.withDefaults()
+	d := &door{
+		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier,
+		reload: o.Reload, overrides: o.Overrides, ready: o.Ready,
+		log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
+		mux: http.NewServeMux(),
+	}
+	d.api = humago.New(d.mux, d.config(o.Version))
+	d.api.UseMiddleware(fold)
+	d.registerRuns()
+	d.registerCalls()
+	d.registerApprovals()
+	d.registerEvents()
+	d.registerTools()
+	d.registerOperate()
+	d.registerHealth()
+	d.finishSpec()
+	return d
+}
+
+// config is huma with nothing of its defaults: no hooks, which would add links to
+// bodies, no second format, no page that loads scripts.
+func (d *door) config(version string) huma.Config {
+	format := strict(d.limits)
+	c := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title:       "Placet",
+				Version:     version,
+				Description: "The dispatch boundary for AI agents' tool calls. Tenant, principal and agent always come from the token.",
+				License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token":    {Type: "http", Scheme: "bearer", Description: "A token of a configured issuer: for the proposing audience, or for the answering one."},
+					"workload": {Type: "apiKey", In: "header", Name: "Placet-Workload", Description: "A program's own key, alone or beside its user's token."},
+				},
+			},
+		},
+		Formats:       map[string]huma.Format{"application/json": format, "application/problem+json": format},
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{transform},
+
+		RejectUnknownQueryParameters: true,
+	}
+	return c
+}
+
+// operation fills in what every operation shares.
+func (d *door) operation(id, method, path, summary string, c check, more ...func(*huma.Operation)) huma.Operation {
+	op := huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary,
+		MaxBodyBytes: int64(d.limits.Bytes) + 1, // huma refuses a body of exactly this length; gather has looked before
+		Responses:    map[string]*huma.Response{"default": d.problemResponse("Refused; see docs/errors.md.")},
+	}
+	if c != nil {
+		op.Middlewares = append(d.admits(c), d.gather)
+		op.Security = []map[string][]string{{"token": {}}, {"workload": {}}, {"token": {}, "workload": {}}}
+	}
+	for _, f := range more {
+		f(&op)
+	}
+	return op
+}
+
+func (d *door) problemResponse(description string) *huma.Response {
+	s := d.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: s}}}
+}
+
+// also documents a further response.
+func also(status, description string, of func() *huma.Response) func(*huma.Operation) {
+	return func(op *huma.Operation) {
+		r := of()
+		r.Description = description
+		op.Responses[status] = r
+	}
+}
+
+func describe(text string) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.Description = text }
+}
+
+func tag(name string) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.Tags = append(op.Tags, name) }
+}
+
+func status(code int) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.DefaultStatus = code }
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/placet-dev/placet/record"
+)
+
+// registerHealth adds what no token is needed for. Both say nothing but whether.
+func (d *door) registerHealth() {
+	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { d.ok(w) })
+	d.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if d.ready != nil {
+			if err := d.ready(r.Context()); err != nil {
+				d.send(w, record.Because(record.Unavailable, err, "not ready; the operator's log says why"))
+				return
+			}
+		}
+		d.ok(w)
+	})
+	d.mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		text, err := d.specification()
+		if err != nil {
+			d.send(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/openapi+json")
+		d.deliver(w, text)
+	})
+}
+
+func (d *door) ok(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	d.deliver(w, []byte(`{"status":"ok"}`+"\n"))
+}
+
+func (d *door) deliver(w http.ResponseWriter, text []byte) {
+	if _, err := w.Write(text); err != nil {
+		d.log.Debug("answer not written", "error", err)
+	}
+}

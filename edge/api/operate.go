@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+func (d *door) registerOperate() {
+	add(d, d.operation("reconcile", http.MethodPost, "/v1/calls/{id}/reconcile", "Settle a call whose outcome is not known", d.asOperator, tag("operate"),
+		describe("Needs the permission operate. The evidence and who gave it are recorded with the outcome.")), d.reconcile)
+	add(d, d.operation("reload", http.MethodPost, "/v1/reload", "Read the registry and policy files again and activate them", d.asOperator, tag("operate"),
+		describe("Needs the permission operate. On any error the old version stays.")), d.reloadFiles)
+	add(d, d.operation("list-overrides", http.MethodGet, "/v1/overrides", "List every setting that weakens a default", d.asReader, tag("operate")), d.listOverrides)
+}
+
+// settledParam is what a reconciled call may become.
+type settledParam string
+
+// Schema is asked by huma.
+func (settledParam) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString}
+	for _, t := range record.Transitions() {
+		if t.From == record.Unknown && record.May(t.From, t.To, record.ByReconcile) {
+			s.Enum = append(s.Enum, string(t.To))
+		}
+	}
+	return s
+}
+
+type reconcileInput struct {
+	CallPath
+	Body struct {
+		Outcome  settledParam `json:"outcome" doc:"What happened."`
+		Evidence string       `json:"evidence" minLength:"1" maxLength:"2000" doc:"What it rests on, such as the tool's own entry."`
+	}
+}
+
+type callOutput struct{ Body CallView }
+
+func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*callOutput, error) {
+	o := operator(ctx)
+	if !record.ValidID("call", in.ID) {
+		return nil, absent("call")
+	}
+	c, err := d.boundary.Reconcile(ctx, o, o.Tenant(), record.CallID(in.ID), record.State(in.Body.Outcome), in.Body.Evidence)
+	if err != nil {
+		return nil, hidden(err, "call")
+	}
+	return &callOutput{Body: callView(c, viewer{operator: o})}, nil
+}
+
+type reloadOutput struct{ Body Reloaded }
+
+func (d *door) reloadFiles(ctx context.Context, _ *struct{}) (*reloadOutput, error) {
+	if d.reload == nil {
+		return nil, record.Errorf(record.Unsupported, "this server's registry and policy are not read from files")
+	}
+	r, err := d.reload(ctx, operator(ctx).Name())
+	if err != nil {
+		return nil, err
+	}
+	if r.Plan == nil {
+		r.Plan = []string{}
+	}
+	return &reloadOutput{Body: r}, nil
+}
+
+type overridesOutput struct {
+	Body struct {
+		Overrides []registry.Override `json:"overrides" nullable:"false"`
+	}
+}
+
+func (d *door) listOverrides(context.Context, *struct{}) (*overridesOutput, error) {
+	if d.overrides == nil {
+		return nil, record.Errorf(record.Unsupported, "this server does not list its overrides")
+	}
+	out := &overridesOutput{}
+	out.Body.Overrides = append([]registry.Override{}, d.overrides()...)
+	return out, nil
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
+// Boundary is what this door asks of dispatch.
+type Boundary interface {
+	Do(context.Context, dispatch.Proposal) (dispatch.Answer, error)
+	Propose(context.Context, dispatch.Proposal) (dispatch.Answer, error)
+	Dispatch(context.Context, identity.Caller, record.CallID, func(json.RawMessage)) (dispatch.Answer, error)
+	Await(context.Context, record.TenantID, record.CallID, time.Duration) bool
+	Show(context.Context, identity.Caller, record.CallID) (dispatch.Answer, error)
+	Cancel(context.Context, identity.Caller, record.CallID) (dispatch.Answer, error)
+	Explain(context.Context, dispatch.Proposal) (dispatch.Explanation, error)
+	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
+	OpenRun(context.Context, identity.Caller, string) (record.Run, error)
+	Run(context.Context, identity.Caller, record.RunID) (record.Run, string, error)
+	StartTurn(context.Context, identity.Caller, record.RunID, []record.CallID) (record.Run, error)
+	EndRun(context.Context, identity.Caller, record.RunID, string) (record.Run, error)
+	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
+	Tools(context.Context, identity.Caller) []*registry.Tool
+	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
+}
+
+// Reader is what this door reads beside the boundary, for approvers and operators.
+// An unknown ID and another tenant's answer with record.NotFound.
+type Reader interface {
+	dispatch.Reader
+	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
+	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
+	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
+}
+
+// Verifier says who presents credentials. Its errors are of the kinds
+// unauthenticated, forbidden and unavailable.
+type Verifier interface {
+	Caller(context.Context, identity.Credentials) (identity.Caller, error)
+	Person(ctx context.Context, bearer string) (identity.Person, error)
+	Operator(context.Context, identity.Credentials) (identity.Operator, error)
+	Reader(context.Context, identity.Credentials) (identity.Reader, error)
+}
+
+// Options is what a door is made of. Boundary, Reader and Verifier are required.
+type Options struct {
+	Boundary Boundary
+	Reader   Reader
+	Verifier Verifier
+	Version  string // of this program, shown in the OpenAPI document
+
+	Reload    func(ctx context.Context, by string) (Reloaded, error) // nil: not supported
+	Overrides func() []registry.Override                             // nil: not supported
+	Ready     func(context.Context) error                            // nil: always ready
+
+	Log    *slog.Logger     // nil: discarded
+	Clock  func() time.Time // nil: time.Now
+	Limits canon.Limits     // of request bodies; zero fields are canon's defaults
+	Body   time.Duration    // how long a body may take to arrive; 0: 5 s
+	Wait   time.Duration    // the longest a dispatch is held for an answer; 0: 25 s
+	Poll   time.Duration    // how often an event stream looks for new events; 0: 1 s
+	Stream time.Duration    // how long an event stream lasts at most; 0: 10 min
+}
+
+// Reloaded is what activating the files again came to.
+type Reloaded struct {
+	Generation int64    `json:"generation" doc:"The number of the version that decides now."`
+	Changed    bool     `json:"changed" doc:"False: the files are what was active already."`
+	Plan       []string `json:"plan" nullable:"false" doc:"What was added, removed, weakened and tightened, a line each."`
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Limits.Bytes <= 0 {
+		o.Limits.Bytes = 1 << 20
+	}
+	if o.Body <= 0 {
+		o.Body = 5 * time.Second
+	}
+	if o.Wait <= 0 {
+		o.Wait = 25 * time.Second
+	}
+	if o.Poll <= 0 {
+		o.Poll = time.Second
+	}
+	if o.Stream <= 0 {
+		o.Stream = 10 * time.Minute
+	}
+	return o
+}

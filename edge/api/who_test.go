@@ -1,0 +1,201 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+)
+
+// things are one of each object, of anna's in acme.
+type things struct{ run, call, approval, binding string }
+
+func (h *house) things() things {
+	h.t.Helper()
+	r := h.want(h.do(h.anna(), "POST", "/v1/calls", askingBody), 202, "above_limit")
+	o := things{run: r.get("run"), call: r.get("call"), approval: r.get("approval")}
+	a := h.do(h.lena(), "GET", "/v1/approvals/"+o.approval, "")
+	if o.binding = a.get("binding"); a.status != 200 || o.binding == "" {
+		h.t.Fatalf("%d %s", a.status, a.body)
+	}
+	return o
+}
+
+// operations are all of them, but those that need no token.
+type operation struct {
+	method, path, body string
+	for_               string // callers, persons, operators, readers or viewers
+	owned              bool   // of an object: somebody else's is not found
+}
+
+func (o things) operations() []operation {
+	return []operation{
+		{"POST", "/v1/runs", `{"label":"x"}`, "callers", false},
+		{"GET", "/v1/runs", "", "viewers", false},
+		{"GET", "/v1/runs/" + o.run, "", "viewers", true},
+		{"POST", "/v1/runs/" + o.run + "/turns", `{}`, "callers", true},
+		{"POST", "/v1/runs/" + o.run + "/end", `{}`, "callers", true},
+		{"POST", "/v1/calls", `{"tool":"note","run":"` + o.run + `"}`, "callers", true},
+		{"POST", "/v1/calls", `{"tool":"note"}`, "callers", false},
+		{"GET", "/v1/calls", "", "viewers", false},
+		{"GET", "/v1/calls/" + o.call, "", "viewers", true},
+		{"POST", "/v1/calls/" + o.call + "/dispatch", "", "callers", true},
+		{"POST", "/v1/calls/" + o.call + "/dispatch?wait=1", "", "callers", true},
+		{"POST", "/v1/calls/" + o.call + "/cancel", "", "callers", true},
+		{"POST", "/v1/calls/" + o.call + "/reconcile", `{"outcome":"failed","evidence":"e"}`, "operators", true},
+		{"GET", "/v1/approvals", "", "viewers", false},
+		{"GET", "/v1/approvals/" + o.approval, "", "viewers", true},
+		{"POST", "/v1/approvals/" + o.approval + "/approve", `{"binding":"` + o.binding + `"}`, "persons", true},
+		{"POST", "/v1/approvals/" + o.approval + "/reject", `{"binding":"` + o.binding + `"}`, "persons", true},
+		{"GET", "/v1/events?call=" + o.call, "", "viewers", true},
+		{"GET", "/v1/events?run=" + o.run, "", "viewers", true},
+		{"GET", "/v1/events/stream?call=" + o.call, "", "viewers", true},
+		{"GET", "/v1/tools", "", "callers", false},
+		{"POST", "/v1/explain", `{"tool":"note"}`, "callers", false},
+		{"POST", "/v1/reload", "", "operators", false},
+		{"GET", "/v1/overrides", "", "readers", false},
+	}
+}
+
+func TestEveryOperationAsksWho(t *testing.T) {
+	h := newHouse(t)
+	o := h.things()
+	before := len(h.events(""))
+	expired := h.token(identity.TokenSpec{Audience: proposing, Subject: "anna", Tenant: "acme", Agent: "bot", TTL: time.Second})
+	h.offset.Add(int64(time.Minute))
+	for _, op := range o.operations() {
+		for name, w := range map[string]who{
+			"no token":       {},
+			"no scheme":      {"Authorization": strings.TrimPrefix(h.anna()["Authorization"], "Bearer ")},
+			"not a token":    {"Authorization": "Bearer abc.def.ghi"},
+			"expired":        expired,
+			"other audience": h.token(identity.TokenSpec{Audience: "https://elsewhere.test/mcp", Subject: "anna", Tenant: "acme", Agent: "bot"}),
+			"other tenant":   {"Authorization": "Bearer " + h.unlisted(), "X-Tenant": "acme", "X-Forwarded-User": "anna"},
+			"unknown key":    {"Placet-Workload": "plk_unknown"},
+		} {
+			r := h.do(w, op.method, op.path, op.body)
+			if r.status != 401 && !(name == "other tenant" && r.status == 403) {
+				t.Errorf("%s %s, %s: %d %s", op.method, op.path, name, r.status, r.body)
+				continue
+			}
+			if r.status == 401 && !strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("%s %s, %s: no challenge", op.method, op.path, name)
+			}
+			h.checkProblem(r)
+		}
+	}
+	if after := len(h.events("")); after != before {
+		t.Errorf("requests of nobody wrote %d events", after-before)
+	}
+	h.effects(0)
+}
+
+// unlisted is a well-made token of a tenant that the issuer does not speak for.
+func (h *house) unlisted() string {
+	return strings.TrimPrefix(h.agent("anna", "initech")["Authorization"], "Bearer ")
+}
+
+func TestEveryOperationKnowsItsKindOfCaller(t *testing.T) {
+	h := newHouse(t)
+	o := h.things()
+	for _, op := range o.operations() {
+		var wrong map[string]who
+		switch op.for_ {
+		case "callers":
+			wrong = map[string]who{"a person": h.lena(), "an operator": h.login("root", "acme", "platform"), "an operating key": h.key("ops"), "a key that only vouches": h.key("app")}
+		case "persons":
+			wrong = map[string]who{"a caller": h.anna(), "a caller in the group": h.token(identity.TokenSpec{Audience: proposing, Subject: "lena", Tenant: "acme", Agent: "bot", Groups: []string{"leads"}}),
+				"an operating key": h.key("ops"), "a proposing key": h.key("robot"), "a person with a key": h.lena().with(h.key("app")), "a caller with a key": h.anna().with(h.key("app"))}
+		case "operators":
+			wrong = map[string]who{"a caller": h.anna(), "a caller in the group": h.token(identity.TokenSpec{Audience: proposing, Subject: "root", Tenant: "acme", Agent: "bot", Groups: []string{"platform"}}),
+				"an approver": h.lena(), "a reader": h.login("sec", "acme", "security"), "a vouching key": h.key("app"), "an operator's token with a key": h.login("root", "acme", "platform").with(h.key("app"))}
+		case "readers":
+			wrong = map[string]who{"a caller": h.anna(), "an approver": h.lena(), "a vouching key": h.key("app")}
+		}
+		for name, w := range wrong {
+			r := h.do(w, op.method, op.path, op.body)
+			if r.status != 403 && r.status != 401 {
+				t.Errorf("%s %s as %s: %d %s", op.method, op.path, name, r.status, r.body)
+				continue
+			}
+			h.checkProblem(r)
+		}
+	}
+	h.effects(0)
+	if a := h.do(h.lena(), "GET", "/v1/approvals/"+o.approval, ""); a.get("state") != "pending" {
+		t.Errorf("somebody who may not moved the question: %s", a.body)
+	}
+}
+
+// Rule I3: another's object answers byte for byte like one that is not there.
+func TestRule_I3_OthersObjectsAreNotThere(t *testing.T) {
+	h := newHouse(t)
+	o := h.things()
+	none := things{run: "run_" + strings.Repeat("0", 26), call: "call_" + strings.Repeat("0", 26), approval: "apr_" + strings.Repeat("0", 26), binding: o.binding}
+	theirs, nobodys := o.operations(), none.operations()
+	strangers := map[string]map[string]who{
+		"callers": {"another principal": h.agent("mallory", "acme"), "another tenant": h.agent("anna", "globex"),
+			"another agent": h.token(identity.TokenSpec{Audience: proposing, Subject: "anna", Tenant: "acme", Agent: "bot2", Scopes: []string{"work"}})},
+		"persons":   {"another tenant": h.login("lena", "globex", "leads"), "another group": h.login("carl", "acme", "sales")},
+		"operators": {"another tenant": h.login("root", "globex", "platform"), "another tenant's key": h.key("ops_globex")},
+	}
+	strangers["viewers"] = strangers["callers"]
+	for i, op := range theirs {
+		if !op.owned {
+			continue
+		}
+		for name, w := range strangers[op.for_] {
+			got, want := h.do(w, op.method, op.path, op.body), h.do(w, nobodys[i].method, nobodys[i].path, nobodys[i].body)
+			if got.status != 404 || got.status != want.status || got.body != want.body {
+				t.Errorf("%s %s as %s:\n%d %s\nbut one that is not there:\n%d %s", op.method, op.path, name, got.status, got.body, want.status, want.body)
+			}
+			got.header.Del("Date")
+			want.header.Del("Date")
+			for h := range got.header {
+				if got.header.Get(h) != want.header.Get(h) {
+					t.Errorf("%s %s as %s: header %s differs", op.method, op.path, name, h)
+				}
+			}
+		}
+	}
+	// Readers of another tenant, and approvers of none of it.
+	for name, w := range map[string]who{"a reader elsewhere": h.login("sec", "globex", "security"), "an approver of others": h.login("carl", "acme", "sales")} {
+		for _, path := range []string{"/v1/calls/" + o.call, "/v1/approvals/" + o.approval, "/v1/runs/" + o.run} {
+			if r := h.do(w, "GET", path, ""); r.status != 404 {
+				t.Errorf("%s sees %s: %d %s", name, path, r.status, r.body)
+			}
+		}
+		if r := h.do(w, "GET", "/v1/approvals", ""); r.get("approvals") != "[]" {
+			t.Errorf("%s lists %s", name, r.body)
+		}
+	}
+	for _, path := range []string{"/v1/calls", "/v1/runs", "/v1/approvals"} {
+		if r := h.do(h.agent("mallory", "acme"), "GET", path, ""); r.status != 200 || strings.Contains(r.body, o.call) || strings.Contains(r.body, o.run) {
+			t.Errorf("mallory lists anna's: %s", r.body)
+		}
+		if r := h.do(h.anna(), "GET", path, ""); r.status != 200 || !strings.Contains(r.body, o.run) {
+			t.Errorf("anna does not list her own at %s: %s", path, r.body)
+		}
+	}
+	h.effects(0)
+}
+
+// Rule D4, with the event.
+func TestRule_D4_ProposersCannotAnswer(t *testing.T) {
+	h := newHouse(t)
+	o := h.things()
+	body := `{"binding":"` + o.binding + `"}`
+	before := h.count(record.EventRefused)
+	h.want(h.do(h.anna(), "POST", "/v1/approvals/"+o.approval+"/approve", body), 403, "forbidden")
+	if got := h.count(record.EventRefused); got != before+1 {
+		t.Errorf("%d refusals on record, want %d", got, before+1)
+	}
+	h.want(h.do(h.key("ops"), "POST", "/v1/approvals/"+o.approval+"/approve", body), 403, "forbidden")
+	h.want(h.do(h.anna(), "POST", "/v1/calls/"+o.call+"/dispatch", ""), 202, "above_limit")
+	h.effects(0)
+	h.do(h.lena(), "POST", "/v1/approvals/"+o.approval+"/approve", body)
+	h.want(h.do(h.anna(), "POST", "/v1/calls/"+o.call+"/dispatch", ""), 200, "")
+	h.effects(1)
+}

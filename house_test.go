@@ -1,0 +1,133 @@
+package placet_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/placet-dev/placet"
+
+// house says which of this module's packages each may import: arrows point down
+// (design, section 5). "" is the root package. A package that is not here fails
+// the test: say what it is for, and what it may know.
+var house = map[string][]string{
+	"canon":    {},
+	"record":   {"canon"},
+	"yamlfile": {},
+	"identity": {"canon", "record"},
+	"registry": {"canon", "record", "yamlfile"},
+	"policy":   {"canon", "record"},
+	"config":   {"yamlfile"},
+
+	"dispatch": {"canon", "identity", "policy", "record", "registry"},
+
+	"policy/rego":     {"canon", "policy", "record"},
+	"store/sqlite":    {"canon", "dispatch", "record"},
+	"store/storetest": {"canon", "dispatch", "record"},
+	"tool/local":      {"dispatch", "record", "registry"},
+	"tool/measure":    {"record", "registry"},
+	"tool/mcp":        {"canon", "dispatch", "record", "registry"},
+	"edge/mcp":        {"canon", "dispatch", "identity", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "identity", "policy", "record", "registry"},
+}
+
+// top are the packages that wire: they may import everything but each other's tops.
+var top = []string{"", "cmd/placet", "demo", "bench", "conformance", "docs"}
+
+// TestHouse reads every import of every file that is not a test.
+func TestHouse(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || path != "." && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() && path != ".":
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
+				return fs.SkipDir // a module of its own
+			}
+			return nil
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if dir == "." {
+			dir = ""
+		}
+		if slices.ContainsFunc(top, func(p string) bool { return dir == p || p != "" && strings.HasPrefix(dir, p+"/") }) {
+			return nil
+		}
+		allowed, known := house[dir]
+		if !known {
+			t.Errorf("%s: the house has no room %q; add it to house_test.go with what it may import", path, dir)
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		seen++
+		for _, imp := range file.Imports {
+			name, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				return err
+			}
+			rel, ours := strings.CutPrefix(name, module)
+			rel = strings.TrimPrefix(rel, "/")
+			if ours && rel != dir && !slices.Contains(allowed, rel) {
+				t.Errorf("%s imports %s; %s may import %v", path, name, dir, allowed)
+			}
+			if dir == "record" && !ours && strings.Contains(name, ".") {
+				t.Errorf("%s imports %s; record imports canon and the standard library only", path, name)
+			}
+			if dir == "dispatch" && strings.Contains(name, "open-policy-agent") {
+				t.Errorf("%s imports %s; the boundary links no evaluator", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 100 {
+		t.Fatalf("only %d files were read: the test looks in the wrong place", seen)
+	}
+}
+
+// TestOnlyToolsRedeem: a ticket is redeemed by implementations of tools and by
+// nothing else, and minted in one place of the boundary.
+func TestOnlyToolsRedeem(t *testing.T) {
+	var mints []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(text), ".Redeem()") && !strings.HasPrefix(path, "tool/") && !strings.HasPrefix(path, "bench/") {
+			t.Errorf("%s redeems a ticket", path)
+		}
+		if strings.HasPrefix(path, "dispatch/") {
+			for range strings.Count(string(text), "mint(") - strings.Count(string(text), "func mint(") {
+				mints = append(mints, path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(mints, []string{"dispatch/reserve.go"}) {
+		t.Fatalf("tickets are minted in %v, want dispatch/reserve.go alone", mints)
+	}
+}

@@ -1,0 +1,103 @@
+package mcp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+)
+
+// An answer is what a request came to.
+type answer struct {
+	sent   bool // false: proof that no byte of the request left
+	result json.RawMessage
+	fault  *fault // a JSON-RPC error
+	status int    // the HTTP status where it is not 2xx, else 0
+	lost   bool   // the server does not know our session any more
+	err    error  // why there is neither result nor fault
+}
+
+func (a answer) failure() error {
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.fault != nil:
+		return a.fault
+	}
+	return nil
+}
+
+var (
+	errDeadline  = errors.New("the deadline passed before the call was sent")
+	errNoResult  = errors.New("the result is not an object")
+	errAsks      = errors.New("the server asks back, which its registry entry does not allow")
+	errNotModern = errors.New("answers to a server's questions need a server of revision 2026-07-28")
+	errClosed    = errors.New("the connection to the server is closed")
+)
+
+// reached says what an answer to tools/call means (rule E1).
+func (a answer) reached(mayAsk bool) dispatch.Reached {
+	out := dispatch.Reached{Sent: a.sent}
+	switch {
+	case a.status != 0:
+		out.Refused = refusedStatus(a.status) || a.fault != nil && refusedCode(a.fault.code)
+		out.Err = a.failure()
+	case a.fault != nil:
+		out.Refused = refusedCode(a.fault.code)
+		out.Err = a.fault
+	case a.err != nil:
+		out.Err = a.err
+	default:
+		a.readResult(&out, mayAsk)
+	}
+	if out.Err != nil {
+		out.Err = fmt.Errorf("tools/call: %w", out.Err)
+	}
+	return out
+}
+
+func (a answer) readResult(out *dispatch.Reached, mayAsk bool) {
+	asks := false
+	err := eachMember(a.result, func(name string, value []byte) error {
+		switch name {
+		case "isError":
+			out.IsError = string(value) == "true"
+		case "resultType":
+			asks = string(value) == `"input_required"`
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		out.IsError, out.Err = false, errNoResult
+	case asks && !mayAsk:
+		// It asks before it runs: nothing happened.
+		out.IsError, out.Refused, out.Err = false, true, errAsks
+	default:
+		out.Asks, out.Result = asks, a.result
+	}
+}
+
+// refusedStatus lists the statuses of a refusal before execution.
+func refusedStatus(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
+// refusedCode lists the JSON-RPC errors of a refusal before execution: unknown
+// method or tool, invalid parameters, and the three of revision 2026-07-28 about
+// headers, capabilities and version.
+func refusedCode(code int64) bool {
+	return code == -32601 || code == -32602 || code <= -32020 && code >= -32022
+}
+
+// unavailable is the error of an answer that is not about the call.
+func unavailable(server string, err error) error {
+	return record.Because(record.Unavailable, err, "server %s cannot be asked now", server)
+}

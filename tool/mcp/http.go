@@ -1,0 +1,172 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// remote is a server over Streamable HTTP: in the modern era as it is, in the
+// legacy era one session on it.
+type remote struct {
+	wire    *wire
+	url     *url.URL
+	era     era
+	version string // legacy: as negotiated
+	session string // legacy: the server's name for it; empty: it keeps none
+	tools   bool   // it says that it announces changes of its list of tools
+	ids     *atomic.Int64
+	gone    atomic.Bool
+
+	changed func() // called for each notifications/tools/list_changed
+}
+
+// wire is what all HTTP sessions share.
+type wire struct {
+	rt      http.RoundTripper
+	own     bool // rt is a transport that we made
+	max     int  // bytes of one result
+	version string
+	now     func() time.Time
+}
+
+// envelope is how much a message may hold beside its result.
+const envelope = 64 << 10
+
+func (r *remote) broken() bool { return r.gone.Load() }
+
+// call posts a request and reads its answer. The answer's stream is over, or
+// closed, when it returns.
+func (r *remote) call(ctx context.Context, q *request) answer {
+	id := r.ids.Add(1)
+	body := &outgoing{text: q.encode(id, r.era, r.wire.version), deadline: q.deadline, now: r.wire.now}
+	resp, a := r.post(ctx, body, q)
+	if resp == nil {
+		if a.sent && ctx.Err() != nil {
+			r.cancel(ctx, id)
+		}
+		return a
+	}
+	defer resp.Body.Close()
+	a = r.read(ctx, resp, id, q)
+	a.sent = true
+	if ctx.Err() != nil && a.result == nil && a.fault == nil {
+		r.cancel(ctx, id)
+	}
+	return a
+}
+
+// post sends one message. It returns a response, whose body is bounded, or the
+// answer that there is none.
+func (r *remote) post(ctx context.Context, body *outgoing, q *request) (*http.Response, answer) {
+	req := r.request(ctx, http.MethodPost)
+	req.Body, req.ContentLength = body, int64(len(body.text))
+	// A POST with an Idempotency-Key counts as replayable for net/http, which
+	// would send it again on a new connection when the answer was lost on a kept
+	// one. Without GetBody it cannot.
+	req.GetBody = nil
+	req.Header["Content-Type"] = []string{"application/json"}
+	req.Header["Accept"] = []string{"application/json, text/event-stream"}
+	var wrote *atomic.Bool
+	if q != nil {
+		if q.key != "" {
+			req.Header["Idempotency-Key"] = []string{q.key}
+		}
+		if r.era == modern {
+			req.Header["Mcp-Method"] = []string{q.method}
+			if q.name != "" {
+				req.Header["Mcp-Name"] = []string{headerValue(q.name)}
+			}
+			for _, h := range q.headers {
+				req.Header.Set(h.name, h.value)
+			}
+		}
+		if !r.wire.own || len(q.headers) > 0 {
+			req, wrote = traced(req)
+		}
+	}
+	resp, err := r.wire.rt.RoundTrip(req)
+	if err != nil {
+		// Our transport has written nothing before it reads the body, unless the
+		// headers outgrow its buffer; another one may do as it likes.
+		sent := body.seal() || wrote != nil && wrote.Load()
+		if body.late {
+			err = errDeadline
+		}
+		return nil, answer{sent: sent, err: err}
+	}
+	return resp, answer{}
+}
+
+// traced notes when headers have been written.
+func traced(req *http.Request) (*http.Request, *atomic.Bool) {
+	wrote := new(atomic.Bool)
+	note := func() { wrote.Store(true) }
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteHeaders: note,
+		WroteRequest: func(httptrace.WroteRequestInfo) { note() },
+	})), wrote
+}
+
+func (r *remote) request(ctx context.Context, method string) *http.Request {
+	h := make(http.Header, 8)
+	switch {
+	case r.era == modern:
+		h["Mcp-Protocol-Version"] = []string{modernVersion}
+	case r.version != "":
+		h["Mcp-Protocol-Version"] = []string{r.version}
+	}
+	if r.session != "" {
+		h["Mcp-Session-Id"] = []string{r.session}
+	}
+	req := &http.Request{
+		Method: method, URL: r.url, Host: r.url.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return req.WithContext(ctx)
+}
+
+// cancel tells the server that nobody waits any more. A modern server sees that
+// its stream closed; a legacy one must be told, as a broken stream means nothing.
+// It waits a moment at most, and not for the caller, who has gone.
+func (r *remote) cancel(ctx context.Context, id int64) {
+	if r.era != legacy {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
+	go func() {
+		defer stop()
+		r.tell(ctx, cancelled(id))
+	}()
+}
+
+const cancelWait = 5 * time.Second
+
+// tell posts a message that gets no answer.
+func (r *remote) tell(ctx context.Context, text []byte) error {
+	resp, a := r.post(ctx, &outgoing{text: text, now: r.wire.now}, nil)
+	if resp == nil {
+		return a.err
+	}
+	resp.Body.Close()
+	if resp.StatusCode > 299 {
+		return fmt.Errorf("the server answered HTTP status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// close ends a legacy session. It waits for the server a moment at most.
+func (r *remote) close(ctx context.Context) {
+	if r.gone.Swap(true) || r.session == "" {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, cancelWait)
+	defer stop()
+	if resp, err := r.wire.rt.RoundTrip(r.request(ctx, http.MethodDelete)); err == nil {
+		resp.Body.Close()
+	}
+}
