@@ -105,7 +105,8 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		Declared: p.o.declared(), ReadFile: p.o.ReadFile, Measure: measured(ctx),
 	})
 	if err != nil {
-		return dispatch.Active{}, err
+		// Whoever reloads may read what is wrong with the files.
+		return dispatch.Active{}, record.Errorf(record.Invalid, "%w", err)
 	}
 	layers, err := p.layers()
 	if err != nil {

@@ -125,8 +125,10 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		store: o.Store, invoker: o.Invoker, clock: o.Clock, random: o.Random, log: o.Log,
+		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
+		// What is recorded is what is read back: stores keep microseconds.
+		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },
 	}
 	b.pins.known = make(map[string]pinned)
 	b.waiting.calls = make(map[record.CallID][]chan struct{})

@@ -373,6 +373,17 @@ func (b *Boundary) hold(ctx context.Context, e *evaluation, d record.Decision, e
 	if err != nil {
 		return Answer{}, record.Because(record.Unavailable, err, "no approval ID could be made")
 	}
+	if e.call.State == record.None && e.call.Shown == "" {
+		// Is there a yes for other values that nobody used? It does not count here, and
+		// whoever asks should know that the approved call itself can still run.
+		unused, err := b.store.Unused(ctx, e.call.Tenant, e.call.Lineage, e.call.Tool.Name, e.now)
+		if err != nil {
+			return b.undecided(e.call.Tool.Name, err.Error()), nil
+		}
+		if unused != nil {
+			d.Code, e.call.Shown = record.CodeNewQuestion, unused.ID
+		}
+	}
 	expires := e.now.Add(d.Rule.Expires)
 	e.call.Binding = record.BindingOf(e.call, d.Rule, expires, d.DecidedBy)
 	if e.call.EffectText == "" {

@@ -445,6 +445,23 @@ func TestRule_D1_AChangeElsewhereVoidsNothing(t *testing.T) {
 
 func mustApproval(a dispatch.Answer) record.ApprovalID { return a.Call.Approval }
 
+func TestANewQuestionNamesTheUnusedYes(t *testing.T) {
+	s := newScene(t)
+	held := s.do(anna, "refund", `{"order":"ord_1","amount":1200}`)
+	s.reply(held, "lena", record.Yes, "leads")
+	other := s.wants(s.do(anna, "refund", `{"order":"ord_1","amount":4800}`), record.RequiresApproval, record.CodeNewQuestion, record.ApprovalPending)
+	if other.Call.Shown != held.Call.ID || !strings.Contains(other.Text(), string(held.Call.ID)) {
+		t.Fatalf("shows %q: %s", other.Call.Shown, other.Text())
+	}
+	s.ran(0)
+	a, err := s.Dispatch(s.ctx, s.caller(anna), held.Call.ID, nil) // unchanged, it still runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wants(a, record.Allow, record.CodeNone, record.Succeeded)
+	s.ran(1)
+}
+
 func TestRule_D2_ALaterAttemptRestsOnTheSameApproval(t *testing.T) {
 	s := newScene(t, func(s *scene) {
 		s.yaml = strings.Replace(toolsYAML, "    targets: [order]\n", "    targets: [order]\n    retry: idempotent\n", 1)

@@ -396,18 +396,6 @@ func (s *scene) events(call record.CallID) (kinds []record.EventKind) {
 	return kinds
 }
 
-func (s *scene) kinds() (kinds []record.EventKind) {
-	s.t.Helper()
-	all, err := s.store.Events(s.ctx, dispatch.EventQuery{All: true, Limit: 500})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, e := range all {
-		kinds = append(kinds, e.Kind)
-	}
-	return kinds
-}
-
 func (s *scene) operator() identity.Operator {
 	s.t.Helper()
 	token, err := s.issuer.Sign(identity.TokenSpec{Audience: "console", Subject: "otto", Tenant: "acme", Groups: []string{"ops"}})

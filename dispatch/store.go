@@ -37,6 +37,10 @@ type Store interface {
 	// Rejected returns a person's no to an equal effect in the lineage, or nil.
 	Rejected(ctx context.Context, tenant record.TenantID, lineage record.LineageID, effect record.EffectKey) (*record.Rejection, error)
 
+	// Unused returns the newest call of a tool in the lineage that people approved
+	// and that has not run, or nil.
+	Unused(ctx context.Context, tenant record.TenantID, lineage record.LineageID, tool string, now time.Time) (*record.Call, error)
+
 	// OpenCalls returns the open calls of a run, oldest first, at most n.
 	OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Call, error)
 

@@ -107,8 +107,12 @@ func (a Answer) waitingText(tool, call string) string {
 		record.CodeSourceNotShown:  "it is not shown that a model proposed this call of " + tool + " in this turn, so a person decides.",
 		record.CodeEffectUnsettled: "an earlier call for the same effect is not settled yet, so a person decides.",
 		record.CodeRepeatAsks:      "the same was done a short while ago, so a person decides whether it is wanted again.",
-		record.CodeNewQuestion:     "an earlier approval is for other values and was not used. A person is asked anew.",
+		record.CodeNewQuestion:     "what decided this call has changed since a person was asked, so a person is asked anew.",
 	}[a.Code]
+	if a.Code == record.CodeNewQuestion && a.Call != nil && a.Call.Shown != "" {
+		why = "an earlier approval is for other values and was not used. A person is asked anew. The approved call itself can still run, unchanged, with `placet_wait` and " +
+			string(a.Call.Shown) + "."
+	}
 	if why == "" {
 		why = "a person decides this call of " + tool + "."
 	}

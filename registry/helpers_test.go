@@ -2,7 +2,6 @@ package registry
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/placet-dev/placet/record"
@@ -73,12 +72,3 @@ func mustTool(t testing.TB, s *Snapshot, name string) *Tool {
 }
 
 var anna = record.Owner{Tenant: "acme", Principal: record.Principal{Issuer: "https://idp", Subject: "anna"}, Agent: "support-bot"}
-
-func containsAll(s string, parts ...string) bool {
-	for _, p := range parts {
-		if !strings.Contains(s, p) {
-			return false
-		}
-	}
-	return true
-}

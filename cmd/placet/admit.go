@@ -20,13 +20,13 @@ import (
 type toolsAdd struct {
 	configFlag
 	Server string   `arg:"" help:"The server, by its name in the registry."`
-	Only   []string `placeholder:"NAME" help:"Only these tools, by their names at the server."`
+	Only   []string `sep:"none" placeholder:"NAME" help:"Only these tools, by their names at the server."`
 }
 
 type toolsLock struct {
 	configFlag
 	Server string   `arg:"" help:"The server, by its name in the registry."`
-	Only   []string `placeholder:"NAME" help:"Only these tools, by their names in the registry."`
+	Only   []string `sep:"none" placeholder:"NAME" help:"Only these tools, by their names in the registry."`
 }
 
 // admitted is what a command did about one tool or server.
@@ -65,10 +65,13 @@ func (c toolsAdd) Run(ctx context.Context, p *program) error {
 	}
 	var done []admitted
 	// The program is measured before it is started: what is pinned is what ran.
-	if len(s.Command) > 0 && (s.Pin == nil || b.commandDrift(ctx, s) != "") {
-		if s.Pin != nil {
-			return record.Errorf(record.Conflict, "server %s: %s; look at it with: placet tools diff %s, then pin it with: placet tools lock %s", s.Name, b.commandDrift(ctx, s), s.Name, s.Name)
+	switch {
+	case len(s.Command) == 0:
+	case s.Pin != nil:
+		if why := commandDrift(ctx, s); why != "" {
+			return record.Errorf(record.Conflict, "server %s: %s; look at it with: placet tools diff %s, then pin it with: placet tools lock %s", s.Name, why, s.Name, s.Name)
 		}
+	default:
 		pin, err := measureServer(ctx, s)
 		if err != nil {
 			return err
@@ -262,7 +265,7 @@ func measureServer(ctx context.Context, s *registry.Server) (registry.ServerPin,
 
 // commandDrift says how a server's command departs from its pin; "" when it does
 // not, and for servers that are no command.
-func (b *bench) commandDrift(ctx context.Context, s *registry.Server) string {
+func commandDrift(ctx context.Context, s *registry.Server) string {
 	if len(s.Command) == 0 {
 		return ""
 	}

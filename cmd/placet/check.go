@@ -47,6 +47,9 @@ func (c checkCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	if _, err := certificates(cfg); err != nil {
+		return err
+	}
 	if c.Token == "-" {
 		return c.explain(ctx, p, checked)
 	}

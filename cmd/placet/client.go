@@ -132,7 +132,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return nil, unreachable(c.base, err)
+		return nil, unreachable(method, c.base, err)
 	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
@@ -142,10 +142,14 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 }
 
 // unreachable leaves out what url.Error quotes of the request.
-func unreachable(base string, err error) error {
+func unreachable(method, base string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
+	}
+	var dial *net.OpError
+	if method == http.MethodPost && !(errors.As(err, &dial) && dial.Op == "dial") {
+		return record.Because(record.Unavailable, err, "%s gave no answer; what was asked may have happened, so look before you ask again", base)
 	}
 	return record.Because(record.Unavailable, err, "%s does not answer; is the server running", base)
 }

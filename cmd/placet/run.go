@@ -49,8 +49,12 @@ type leave struct{ code int }
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) (code int) {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, env: env}
 	defer func() {
-		if left, ok := recover().(leave); ok {
+		switch left := recover().(type) {
+		case nil:
+		case leave:
 			code = left.code
+		default:
+			panic(left)
 		}
 	}()
 	var c commands

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -39,6 +40,10 @@ type listening struct {
 // serve runs a server until ctx ends or the store breaks. The listener comes
 // first: with port 0 the audience of tokens depends on it.
 func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Options) (err error) {
+	certificates, err := certificates(cfg)
+	if err != nil {
+		return err
+	}
 	l, err := listen(cfg)
 	if err != nil {
 		return err
@@ -56,7 +61,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	s := newHost(cfg, open.Handler(), o.Log)
+	s := newHost(certificates, open.Handler(), o.Log)
 	failed := make(chan error, 1)
 	go func() { failed <- s.run(l) }()
 	at := listening{cfg.Listen, cfg.PublicURL, cfg.Audience()}
@@ -127,16 +132,15 @@ const grace = 10 * time.Second
 // host is the HTTP server.
 type host struct {
 	server  *http.Server
-	tls     *config.TLS
 	streams context.Context // ends when the server stops
 	end     context.CancelFunc
 }
 
-func newHost(c *config.Config, h http.Handler, log *slog.Logger) *host {
-	s := &host{tls: c.TLS}
+func newHost(certificates *tls.Config, h http.Handler, log *slog.Logger) *host {
+	s := &host{}
 	s.streams, s.end = context.WithCancel(context.Background())
 	s.server = &http.Server{
-		Handler: s.endStreams(h), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: s.endStreams(h), TLSConfig: certificates, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		// No WriteTimeout: event streams and held calls write late.
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
@@ -144,8 +148,8 @@ func newHost(c *config.Config, h http.Handler, log *slog.Logger) *host {
 }
 
 func (s *host) run(l net.Listener) error {
-	if s.tls != nil {
-		return s.server.ServeTLS(l, s.tls.Certificate, s.tls.Key)
+	if s.server.TLSConfig != nil {
+		return s.server.ServeTLS(l, "", "")
 	}
 	return s.server.Serve(l)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -39,6 +40,18 @@ func (p *program) options(c *config.Config) placet.Options {
 func (p *program) logger(c *config.Config) *slog.Logger {
 	level := map[config.LogLevel]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	return slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: level[c.Telemetry.Log]}))
+}
+
+// certificates reads the server's certificate; none where plain HTTP is served.
+func certificates(c *config.Config) (*tls.Config, error) {
+	if c.TLS == nil {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLS.Certificate, c.TLS.Key)
+	if err != nil {
+		return nil, record.Errorf(record.Invalid, "%s: tls: %w", c.File(), err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
 // listen binds the configured address. Port 0 takes a free one; what the

@@ -327,7 +327,7 @@ func (b *bench) chosen(names []string) ([]*registry.Server, error) {
 // diff compares one server with what is pinned of it.
 func (b *bench) diff(ctx context.Context, s *registry.Server) ([]toolView, error) {
 	var out []toolView
-	if why := b.commandDrift(ctx, s); why != "" {
+	if why := commandDrift(ctx, s); why != "" {
 		out = append(out, toolView{Status: statusQuarantined, Server: s.Name, Place: s.Place, Why: why})
 	}
 	offers, err := b.offers(ctx, s)

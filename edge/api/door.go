@@ -111,15 +111,6 @@ func (d *door) problemResponse(description string) *huma.Response {
 	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: s}}}
 }
 
-// also documents a further response.
-func also(status, description string, of func() *huma.Response) func(*huma.Operation) {
-	return func(op *huma.Operation) {
-		r := of()
-		r.Description = description
-		op.Responses[status] = r
-	}
-}
-
 func describe(text string) func(*huma.Operation) {
 	return func(op *huma.Operation) { op.Description = text }
 }

@@ -41,7 +41,8 @@ func newSDKFront(h *Handler) *sdkFront {
 			Tools:     &sdk.ToolCapabilities{ListChanged: true},
 			Prompts:   &sdk.PromptCapabilities{},
 			Resources: &sdk.ResourceCapabilities{},
-			Logging:   &sdk.LoggingCapabilities{},
+			//lint:ignore SA1019 clients of the older revisions may set a level
+			Logging: &sdk.LoggingCapabilities{},
 		},
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = 0, "private" },
 	})

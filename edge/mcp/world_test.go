@@ -128,7 +128,8 @@ func newWorldOver(t testing.TB, change func(*edge.Options), upstream func(*ledge
 		tools = fmt.Sprintf(tools, up.URL)
 	}
 	snapshot := load(t, tools, invoker)
-	if w.boundary, err = dispatch.New(dispatch.Options{Store: w.store, Invoker: invoker, Clock: time.Now, Random: rand.Reader}); err != nil {
+	if w.boundary, err = dispatch.New(dispatch.Options{Store: w.store, Invoker: invoker, Clock: time.Now, Random: rand.Reader,
+		Limits: dispatch.Limits{CallsPerRun: 1 << 40, ProposalsOpen: 1 << 20}}); err != nil {
 		t.Fatal(err)
 	}
 	set, err := policy.NewSet(nil, time.Second, nil)

@@ -268,6 +268,22 @@ func (s *Store) rejection(conn *sqlite.Conn, tenant record.TenantID, lineage rec
 	return r, err
 }
 
+// Unused implements dispatch.Store.
+func (s *Store) Unused(ctx context.Context, tenant record.TenantID, lineage record.LineageID, tool string, now time.Time) (c *record.Call, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return each(conn, `SELECT `+callFields+` FROM calls WHERE tenant = ? AND lineage = ? AND read_only = 0
+			AND state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing', 'unknown')
+			AND state = 'approval_pending' AND tool = ? AND EXISTS (SELECT 1 FROM approvals
+				WHERE approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved' AND approvals.expires > ?)
+			ORDER BY id DESC LIMIT 1`, func(s *sqlite.Stmt) error {
+			found, err := scanCall(s)
+			c = &found
+			return err
+		}, tenant, lineage, tool, micro(now))
+	})
+	return c, err
+}
+
 // OpenCalls implements dispatch.Store.
 func (s *Store) OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) (out []record.Call, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {

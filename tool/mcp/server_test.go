@@ -128,6 +128,7 @@ func newServer(l ledger) *sdk.Server {
 		return text(strings.Join(os.Environ(), "\n"))
 	})
 	add("sample", anySchema, func(ctx context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
+		//lint:ignore SA1019 older servers ask so, and must be refused
 		_, err := r.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 1})
 		l.add("sample %v", err != nil)
 		return text(fmt.Sprint(err))

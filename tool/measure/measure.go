@@ -102,10 +102,11 @@ func wanted(name string) bool {
 	switch name {
 	case "PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT", "COMSPEC",
 		"USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
-		"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR":
+		"NODE_EXTRA_CA_CERTS", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH",
+		"GOFLAGS", "GOENV", "GOROOT", "GOPATH", "GOMODCACHE", "GOCACHE", "GOTOOLCHAIN", "SSL_CERT_FILE", "SSL_CERT_DIR":
 		return true
 	}
-	for _, prefix := range []string{"NPM_CONFIG_", "GO", "UV_", "XDG_", "LC_"} {
+	for _, prefix := range []string{"NPM_CONFIG_", "UV_", "XDG_", "LC_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

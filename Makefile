@@ -1,0 +1,40 @@
+# What CI runs, one by one. Each target needs Go; conformance also needs npm.
+.PHONY: test lint race fuzz bench bench-smoke conformance demo
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 5s
+# Packages that share state between goroutines.
+CONCURRENT = ./dispatch ./store/... ./identity ./policy/... ./tool/... ./edge/...
+
+test:
+	go test ./...
+
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go test -run 'TestHouse|TestOnlyToolsRedeem' .
+
+race:
+	go test -race $(CONCURRENT)
+
+# Every fuzz target for a moment: that it still runs and finds nothing at once.
+fuzz:
+	@for p in $$(go list ./...); do \
+	  for f in $$(go test -list '^Fuzz' $$p 2>/dev/null | grep '^Fuzz'); do \
+	    echo "fuzz $$p $$f"; \
+	    go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+	  done; \
+	done
+
+bench:
+	go run ./bench
+
+bench-smoke:
+	go run ./bench -short
+
+conformance:
+	bash conformance/run.sh
+
+demo:
+	go run ./cmd/placet demo
