@@ -112,6 +112,7 @@ type Boundary struct {
 	waiting waiting
 	running sync.Map      // record.CallID to context.CancelFunc of the attempt in this process
 	wake    chan struct{} // the clock has something earlier to do
+	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
 
 	ignoredVouch atomic.Int64
 }

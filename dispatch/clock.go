@@ -31,6 +31,7 @@ func (b *Boundary) Work(ctx context.Context) {
 		if !next.IsZero() {
 			sleep = min(max(next.Sub(b.clock()), time.Millisecond), longestSleep)
 		}
+		b.asleep.Store(b.clock().Add(sleep).UnixNano())
 		timer.Reset(sleep)
 	}
 }

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/store/sqlite"
 )
 
 func vouch(turn record.Turn, response string, position int) func(*dispatch.Proposal) {
@@ -727,4 +729,29 @@ func TestTicketsWorkOnce(t *testing.T) {
 			t.Fatalf("a ticket can be written down: field %s", name)
 		}
 	}
+}
+
+// TestTheClockWakesForWhatIsEarlier: a call that is due before the clock's next
+// look is not left until then.
+func TestTheClockWakesForWhatIsEarlier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		ctx, stop := context.WithCancel(s.ctx)
+		done := make(chan struct{})
+		go func() { s.Work(ctx); close(done) }()
+		synctest.Wait()
+		held := s.do(anna, "refund", `{"order":"ord_1","amount":300}`)
+		s.clock.pass(2 * time.Hour)
+		time.Sleep(31 * time.Second) // the bubble's time: the clock looks at least this often
+		synctest.Wait()
+		l, err := s.store.Call(s.ctx, "acme", held.Call.ID)
+		if err != nil || l.Call.State != record.Expired || l.Approval.State != record.Lapsed {
+			t.Errorf("after its time: call %s, approval %s (%v)", l.Call.State, l.Approval.State, err)
+		}
+		stop()
+		<-done
+		if err := s.store.Store.(*sqlite.Store).Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -55,7 +55,7 @@ func (w *waiting) tell(id record.CallID) {
 func (b *Boundary) moved(f record.Facts) {
 	if m := f.Call; m != nil {
 		b.waiting.tell(m.After.ID)
-		if !m.After.Due.IsZero() && m.After.Lease.IsZero() {
+		if due := m.After.Due; !due.IsZero() && due.UnixNano() < b.asleep.Load() {
 			b.wakeClock()
 		}
 	}
