@@ -40,7 +40,7 @@ func checkedOptions(t *testing.T, tools string, declared ...Tool) Options {
 
 func goTool(name, scope string) Tool {
 	return Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), Entry: registry.Entry{Scope: scope, Read: true},
-		Handler: func(context.Context, local.Call) (local.Result, error) { return local.Result{}, nil }}
+		Handler: func(context.Context, local.Call) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }}
 }
 
 // A check says of every tool whether a caller would see it, and of nothing that

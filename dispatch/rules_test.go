@@ -668,6 +668,21 @@ func TestRule_H4_H5_DriftQuarantines(t *testing.T) {
 			s.ran(2)
 		})
 	}
+	t.Run("pinned anew after the yes", func(t *testing.T) {
+		s := newScene(t)
+		a := s.do(anna, "refund", `{"order":"ord_1","amount":300}`)
+		s.reply(a, "lena", record.Yes, "leads")
+		s.desk.mu.Lock()
+		o := s.desk.offers["refund"]
+		o.Description = "another tool under the same name"
+		s.desk.offers["refund"] = o
+		s.desk.mu.Unlock()
+		s.activate() // somebody reviewed it; what was asked before was asked of the other tool
+		s.wants(s.do(anna, "refund", `{"order":"ord_1","amount":300}`), record.Deny, record.CodeNotAvailable, record.Denied)
+		s.ran(0)
+		s.wants(s.do(anna, "refund", `{"order":"ord_1","amount":30}`), record.Allow, record.CodeNone, record.Succeeded)
+		s.ran(1)
+	})
 	t.Run("not offered, and not known", func(t *testing.T) {
 		s := newScene(t)
 		s.desk.offered = func(string) (registry.Offer, error) {

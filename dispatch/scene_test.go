@@ -256,9 +256,10 @@ func (s *scene) snapshot() *registry.Snapshot {
 	}
 	for _, q := range unlocked.Quarantined() {
 		offer := registry.Offer{Name: q.Tool.Upstream, Description: "the tool " + q.Tool.Upstream, InputSchema: json.RawMessage(schema)}
-		if _, known := s.desk.offers[q.Tool.Upstream]; !known {
-			s.desk.offers[q.Tool.Upstream] = offer
+		if known, ok := s.desk.offers[q.Tool.Upstream]; ok {
+			offer = known // reviewed and pinned as it is now
 		}
+		s.desk.offers[q.Tool.Upstream] = offer
 		pin, err := registry.PinOf(offer)
 		if err != nil {
 			s.t.Fatal(err)

@@ -197,6 +197,28 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
+// TestDependenciesHaveANote: a library that is linked has its line, with a reason.
+func TestDependenciesHaveANote(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, count := documents(t)["docs/decisions/0001-dependencies.md"], 0
+	for line := range strings.Lines(string(mod)) {
+		name, version, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "require ")), " ")
+		if !ok || !strings.HasPrefix(version, "v") || strings.Contains(version, "// indirect") {
+			continue
+		}
+		count++
+		if !strings.Contains(note, "`"+name+"`") {
+			t.Errorf("docs/decisions/0001-dependencies.md says nothing of %s", name)
+		}
+	}
+	if count < 5 {
+		t.Fatalf("only %d direct dependencies were found", count)
+	}
+}
+
 // TestReadmeIsOneScreen: whoever comes by reads all of it.
 func TestReadmeIsOneScreen(t *testing.T) {
 	text := documents(t)["README.md"]
