@@ -81,6 +81,10 @@ func (b *bench) configure(ctx context.Context, name, listen, upstream string) (s
 	return dir, pin(ctx, filepath.Join(dir, "tools.yaml"))
 }
 
+func loadIssuer(dir string) (*identity.Local, error) {
+	return identity.LoadLocal(issuerFile(dir), rand.Reader, time.Now)
+}
+
 func issuerFile(dir string) string { return filepath.Join(dir, ".placet", "dev-issuer.json") }
 
 // pin locks what the server offers.
@@ -118,7 +122,7 @@ func open(ctx context.Context, dir string, handler local.Handler) (*placet.Place
 	if err != nil {
 		return nil, nil, err
 	}
-	issuer, err := identity.LoadLocal(issuerFile(dir), rand.Reader, time.Now)
+	issuer, err := loadIssuer(dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -220,7 +220,8 @@ func (m members) speaksForUs() bool {
 	return false
 }
 
-// statusOf is the HTTP status of a refusal that a session's stream cannot carry.
-func statusOf(f *refusal) bool {
+// needsStatus reports whether clients act on the HTTP status of a refusal, which
+// a session's stream cannot carry.
+func needsStatus(f *refusal) bool {
 	return f.status == http.StatusForbidden || f.status == http.StatusUnauthorized
 }

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -93,11 +92,13 @@ func (h *Handler) failed(x *request, err error) *refusal {
 		h.Log.ErrorContext(x.there, "tools/call", "caller", x.caller, "error", err)
 	}
 	f := surfaced(err)
-	if f.status != http.StatusUnauthorized {
+	switch {
+	case f.status == http.StatusUnauthorized:
+		f.header = http.Header{"Www-Authenticate": {h.challenge(true, "")}}
+	case f.code == codeInvalidParams:
+		f.status = http.StatusBadRequest
+	default:
 		f.status = http.StatusOK // JSON-RPC was understood: the error is the answer
-		if f.code == codeInvalidParams {
-			f.status = http.StatusBadRequest
-		}
 	}
 	return f
 }
@@ -193,5 +194,3 @@ func (h *Handler) wait(run context.Context, x *request, c call, progress func(js
 	}
 	return h.conclude(run, x, c, a, err, progress, false)
 }
-
-var errClientCancelled = errors.New("the client cancelled the request")

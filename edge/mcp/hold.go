@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
 )
+
+// errClientCancelled is why a call's context ended.
+var errClientCancelled = errors.New("the client cancelled the request")
 
 // waiting reports whether an answer may change by itself: a person is asked, or
 // another attempt of the call is under way.

@@ -202,7 +202,7 @@ func TestRule_C2_TokenIsVerifiedAgainAfterTheWait(t *testing.T) {
 	c := w.held()
 	v.revoked.Store(true)
 	w.approve(c.ID, record.Yes)
-	if a := <-done; a.status != http.StatusUnauthorized {
+	if a := <-done; a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") != `Bearer error="invalid_token"` {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	w.effects()

@@ -165,7 +165,7 @@ func (s *sdkFront) answer(x *request) func([]byte, *refusal) (sdk.Result, error)
 		if f == nil {
 			return &rawResult{raw: result}, nil
 		}
-		if x.instead != nil && statusOf(f) {
+		if x.instead != nil && needsStatus(f) {
 			x.instead.set(f)
 		}
 		e := &jsonrpc.Error{Code: int64(f.code), Message: f.message}
