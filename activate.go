@@ -124,7 +124,8 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		version := l.Version()
 		digest = append(digest, []byte(l.Name()), version[:], []byte(l.Mode()), fmt.Appendf(nil, "%v", l.For()))
 		if l.Mode() == policy.Observe {
-			a.Overrides = append(a.Overrides, "policy layer "+l.Name()+": mode observe: its verdicts are recorded, not applied")
+			a.Overrides = append(a.Overrides, registry.Override{Setting: "mode", Subject: "policy layer " + l.Name(),
+				Detail: "observe: its verdicts are recorded, not applied", Place: c.File()})
 		}
 	}
 	if d := c.Approvals.Default; d != nil {
@@ -136,9 +137,7 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		}
 		digest = append(digest, fmt.Appendf(nil, "%v %v", d, a.Default.Part))
 	}
-	for _, o := range snapshot.Overrides() {
-		a.Overrides = append(a.Overrides, fmt.Sprintf("%s: %s: %s (%s)", o.Subject, o.Setting, o.Detail, o.Place))
-	}
+	a.Overrides = append(a.Overrides, snapshot.Overrides()...)
 	a.Digest = canon.Of("placet/active/1", digest...).String()
 	return a, nil
 }

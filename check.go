@@ -112,7 +112,7 @@ func (c *Checked) Registry() *registry.Snapshot { return c.active.Registry }
 func (c *Checked) Policy() *policy.Set { return c.active.Policy }
 
 // Overrides is every setting that weakens a default.
-func (c *Checked) Overrides() []string { return c.active.Overrides }
+func (c *Checked) Overrides() []registry.Override { return c.active.Overrides }
 
 // Verifier turns credentials into identities.
 func (c *Checked) Verifier() *identity.Verifier { return c.placet.verifier }

@@ -35,6 +35,7 @@ var house = map[string][]string{
 	"tool/measure":    {"record", "registry"},
 	"tool/mcp":        {"canon", "dispatch", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "identity", "record", "registry"},
+	"edge/console":    {"record"},
 	"edge/api":        {"canon", "dispatch", "identity", "policy", "record", "registry"},
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
+	"github.com/placet-dev/placet/edge/console"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/policy/rego"
@@ -163,10 +164,11 @@ func (p *Placet) doors() error {
 	p.mcp = mcp
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
+	console.Mount(mux)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		Wait:      c.Approvals.Wait,
-		Overrides: func() []registry.Override { return p.boundary.Current().Registry.Overrides() },
+		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
 		Reload: func(ctx context.Context, by string) (api.Reloaded, error) {
 			r, err := p.Reload(ctx, record.Who{Workload: by})

@@ -80,7 +80,7 @@ type TLS struct {
 
 // Policy is the layers. No layers means that the registry alone decides.
 type Policy struct {
-	Timeout time.Duration `yaml:"timeout" default:"50ms" doc:"How long all layers together may take; slower, broken or silent denies."`
+	Timeout time.Duration `yaml:"timeout" default:"50ms" doc:"How long each layer may take; slower, broken or silent denies."`
 	Layers  []Layer       `yaml:"layers" doc:"Every layer whose for fits is asked; the most restrictive verdict wins."`
 }
 

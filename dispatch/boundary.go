@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -80,8 +81,8 @@ type Active struct {
 	// is a denial, no_approver (rule D8).
 	Default     *DefaultRule
 	Environment string
-	Digest      string   // of everything here that decides
-	Overrides   []string // settings that weaken a default; each becomes an event (rule H7)
+	Digest      string              // of everything here that decides
+	Overrides   []registry.Override // settings that weaken a default; each becomes an event (rule H7)
 }
 
 // DefaultRule is approvals.default of the configuration.
@@ -160,7 +161,11 @@ func (b *Boundary) Activate(ctx context.Context, a Active, who record.Who) (int6
 	next.generation = have
 	if digest != a.Digest {
 		next.generation = have + 1
-		change, err := record.Activate(record.Activation{From: have, To: have + 1, Digest: a.Digest, Who: who, At: b.clock()}, a.Overrides)
+		var overrides []string
+		for _, o := range a.Overrides {
+			overrides = append(overrides, fmt.Sprintf("%s: %s: %s (%s)", o.Subject, o.Setting, o.Detail, o.Place))
+		}
+		change, err := record.Activate(record.Activation{From: have, To: have + 1, Digest: a.Digest, Who: who, At: b.clock()}, overrides)
 		if err != nil {
 			return 0, err
 		}

@@ -108,7 +108,8 @@ type RunQuery struct {
 // EventQuery selects events of one tenant in the order of the log.
 type EventQuery struct {
 	Tenant record.TenantID
-	All    bool // every tenant, and what belongs to none: for operators of the whole server
+	All    bool // every tenant, and what belongs to none: for whoever owns the store
+	Server bool // beside the tenant's, what belongs to no tenant: activations and overrides
 	After  int64
 	Run    record.RunID
 	Call   record.CallID

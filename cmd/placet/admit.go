@@ -1,20 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
-	placet "github.com/placet-dev/placet"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
-	"github.com/placet-dev/placet/tool/measure"
-	"github.com/placet-dev/placet/yamlfile"
 )
 
 type toolsAdd struct {

@@ -1,5 +1,17 @@
 package main
 
+import (
+	"context"
+	"strings"
+	"time"
+
+	placet "github.com/placet-dev/placet"
+	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+	toolmcp "github.com/placet-dev/placet/tool/mcp"
+)
+
 // contactLimit is how long a server may take to list its tools.
 const contactLimit = time.Minute
 
@@ -51,5 +63,3 @@ func (b *bench) offers(ctx context.Context, s *registry.Server) ([]registry.Offe
 	defer cancel()
 	return b.servers.ListOffers(ctx, s)
 }
-
-

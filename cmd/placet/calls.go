@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/edge/api"
@@ -66,75 +65,6 @@ func (c callsShow) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	return p.out(v, func() { p.call(v) })
-}
-
-// call prints a call for people. Text of the agent is data.
-func (p *program) call(v api.ShownCall) {
-	p.callFields(v.CallView)
-	p.field("model's text", v.Text)
-	p.field("result", string(v.Result))
-}
-
-func (p *program) callFields(v api.CallView) {
-	p.field("call", string(v.ID))
-	p.field("state", string(v.State)+code(v.Code))
-	p.field("tool", v.Tool)
-	p.field("effect", v.Effect)
-	p.field("arguments", string(v.Arguments))
-	p.field("principal", v.Principal.String())
-	p.field("agent", string(v.Agent))
-	p.field("purpose", quoted(v.Purpose))
-	p.field("run", string(v.Run)+", turn "+strconv.FormatInt(int64(v.Turn), 10))
-	p.field("source", string(v.Source)+", by "+string(v.Route))
-	p.field("occurrence", v.Occurrence)
-	p.field("approval", string(v.Approval))
-	if v.Attempt > 0 {
-		p.field("attempt", strconv.Itoa(v.Attempt))
-	}
-	p.field("proposed", shortTime(v.Proposed))
-	p.field("changed", shortTime(v.Changed))
-	for _, r := range v.Reasons {
-		p.field("reason", reason(r))
-	}
-	if o := v.Outcome; o != nil {
-		p.field("outcome", "at "+shortTime(o.At)+code(o.Code))
-		p.field("reference", o.Effect)
-	}
-	if o := v.Operators; o != nil {
-		p.field("server", o.Server)
-		p.field("decided by", o.DecidedBy)
-		p.field("binding", o.Binding)
-		p.field("detail", o.Detail)
-		p.field("reconciled", strings.TrimSpace(o.By+" "+quoted(o.Evidence)))
-	}
-}
-
-func code(c record.Code) string {
-	if c == "" {
-		return ""
-	}
-	return " (" + string(c) + ")"
-}
-
-func quoted(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strconv.Quote(text)
-}
-
-func reason(r api.ReasonView) string {
-	parts := []string{string(r.Verdict), string(r.Code), r.Rule, r.Place, quoted(r.Text), quoted(r.Private)}
-	var out []string
-	for _, part := range parts {
-		if part != "" {
-			out = append(out, part)
-		}
-	}
-	if r.Observe {
-		out = append(out, "observed only")
-	}
-	return strings.Join(out, ", ")
 }
 
 // proposalFlags are what a proposal states.

@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -139,90 +134,6 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 		return nil, problemOf(c.base, res)
 	}
 	return res, nil
-}
-
-// unreachable leaves out what url.Error quotes of the request.
-func unreachable(method, base string, err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	var dial *net.OpError
-	if method == http.MethodPost && !(errors.As(err, &dial) && dial.Op == "dial") {
-		return record.Because(record.Unavailable, err, "%s gave no answer; what was asked may have happened, so look before you ask again", base)
-	}
-	return record.Because(record.Unavailable, err, "%s does not answer; is the server running", base)
-}
-
-// problemOf reads a refusal.
-func problemOf(base string, res *http.Response) error {
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	r := &refused{}
-	if err != nil || kind != "application/problem+json" || json.Unmarshal(text, &r.Problem) != nil || r.Detail == "" {
-		return record.Errorf(record.Unavailable, "%s answers with status %d and no reason; is it a Placet server", base, res.StatusCode)
-	}
-	return r
-}
-
-// exit is the exit code of a refusal: that of its kind, or that of a denial.
-func (r *refused) exit() int {
-	if r.Verdict != "" {
-		return exitNo
-	}
-	if slices.Contains(record.Kinds(), record.Kind(r.Code)) {
-		return record.SurfaceOf(record.Kind(r.Code)).Exit
-	}
-	for _, k := range record.Kinds() {
-		if record.SurfaceOf(k).HTTP == r.Status {
-			return record.SurfaceOf(k).Exit
-		}
-	}
-	return record.SurfaceOf(record.Invalid).Exit
-}
-
-// answered prints the boundary's answer to a proposal or dispatch.
-func (p *program) answered(a api.Answer) error {
-	err := p.out(a, func() {
-		p.say("%s", a.Text)
-		if a.Text == "" {
-			p.say("%s", a.State)
-		}
-		if len(a.Result) > 0 {
-			p.say("%s", safe(string(a.Result)))
-		}
-		var parts []string
-		for _, part := range []struct{ name, value string }{{"call", string(a.Call)}, {"state", string(a.State)}, {"code", string(a.Code)}, {"approval", string(a.Approval)}} {
-			if part.value != "" {
-				parts = append(parts, part.name+" "+part.value)
-			}
-		}
-		p.say("(%s)", safe(strings.Join(parts, ", ")))
-	})
-	if err != nil {
-		return err
-	}
-	if !settled(a.State) {
-		return &verdict{code: exitWaiting, quiet: true}
-	}
-	return nil
-}
-
-// settled reports whether nothing is to be waited for.
-func settled(s record.State) bool { return s == record.None || s.Terminal() }
-
-// field prints one line of a description, if there is anything to say.
-func (p *program) field(name, value string) {
-	if value != "" {
-		p.say("%-12s %s", name, safe(value))
-	}
-}
-
-func shortTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
 func query(pairs ...string) url.Values {

@@ -1,5 +1,21 @@
 package main
 
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	placet "github.com/placet-dev/placet"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/yamlfile"
+)
+
 // draft is one registry file with its lock, while they are being written anew.
 type draft struct {
 	file, lockFile string

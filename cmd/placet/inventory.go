@@ -1,5 +1,11 @@
 package main
 
+import (
+	"strings"
+
+	"github.com/placet-dev/placet/registry"
+)
+
 // inventory prints marks. An unmarked tool is an error, at load already.
 func (b *bench) inventory(p *program) error {
 	rows := b.checked.Registry().Inventory()
@@ -24,4 +30,3 @@ func (b *bench) inventory(p *program) error {
 	}
 	return err
 }
-

@@ -1,5 +1,14 @@
 package main
 
+import (
+	"context"
+	"slices"
+
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/tool/measure"
+)
+
 type toolsLock struct {
 	configFlag
 	Server string   `arg:"" help:"The server, by its name in the registry."`
@@ -78,7 +87,6 @@ func (b *bench) repin(d *draft, s *registry.Server, offers []registry.Offer, nam
 	}
 	return done, nil
 }
-
 
 // measureServer finds out what a server's command runs.
 func measureServer(ctx context.Context, s *registry.Server) (registry.ServerPin, error) {

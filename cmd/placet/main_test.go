@@ -40,6 +40,10 @@ func TestMain(m *testing.M) {
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Values[serversOf{}] = map[string]*running{}
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server": serverStep, "grab": grab, "swap": swap, "exits": wantExit, "lines": lines, "hostile": hostile, "certificate": certificate,
 		},
@@ -144,10 +148,8 @@ func (r *running) until(ts *testscript.TestScript, pattern string) []string {
 	return nil
 }
 
-// key is that of a story's servers.
-type key string
-
-var servers sync.Map // of key, since stories run side by side; each removes its own
+// serversOf is the key of a story's servers, by name.
+type serversOf struct{}
 
 // serverStep starts, watches and ends servers:
 //
@@ -159,22 +161,18 @@ func serverStep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("server: wrong use")
 	}
-	k := key(ts.Getenv("WORK") + "/" + args[1])
+	servers, name := ts.Value(serversOf{}).(map[string]*running), args[1]
 	if args[0] == "start" {
 		r := launch(ts, args[2:])
-		servers.Store(k, r)
-		ts.Defer(func() {
-			servers.Delete(k)
-			_ = r.cmd.Process.Kill()
-		})
+		servers[name] = r
+		ts.Defer(func() { _ = r.cmd.Process.Kill() })
 		ts.Setenv("URL", r.until(ts, `^listening on (\S+)$`)[1])
 		return
 	}
-	v, ok := servers.Load(k)
-	if !ok {
-		ts.Fatalf("no server %s", args[1])
+	r := servers[name]
+	if r == nil {
+		ts.Fatalf("no server %s", name)
 	}
-	r := v.(*running)
 	switch args[0] {
 	case "until":
 		r.until(ts, args[2])

@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"time"
 
-	placet "github.com/placet-dev/placet"
-	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
-	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
 
 type toolsCommand struct {

@@ -1,5 +1,13 @@
 package main
 
+import (
+	"context"
+	"errors"
+
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+)
+
 type toolsDiff struct {
 	configFlag
 	Servers []string `arg:"" optional:"" name:"server" help:"Servers to ask (default: all)."`
@@ -88,4 +96,3 @@ func (b *bench) toolsOf(server string) []*registry.Tool {
 	}
 	return out
 }
-

@@ -32,7 +32,7 @@ func TestPromise_P3_OneApprovalOneCallOverTheAPI(t *testing.T) {
 	h.want(h.do(h.lena(), "POST", reject, `{"binding":"`+o.binding+`"}`), 409, "conflict")
 
 	// Other values are a new question; the yes stays for its own call.
-	h.want(h.do(anna, "POST", "/v1/calls", strings.Replace(askingBody, "1200.00", "4800.00", 1)), 202, "above_limit")
+	h.want(h.do(anna, "POST", "/v1/calls", strings.Replace(askingBody, "1200.00", "4800.00", 1)), 202, "new_question")
 	h.effects(0)
 	h.want(h.do(anna, "POST", "/v1/calls", askingBody), 200, "")
 	h.effects(1)

@@ -108,6 +108,7 @@ func (d *door) eventQuery(ctx context.Context, v viewer, in *EventsInput) (dispa
 	case in.Call != "" && !record.ValidID("call", in.Call):
 		return q, absent("call")
 	case v.all():
+		q.Server = in.Run == "" && in.Call == ""
 		return q, nil
 	case v.caller.Valid():
 		return q, d.ownEvents(ctx, v, in)

@@ -266,6 +266,40 @@ func TestLockedDatabase(t *testing.T) {
 	}
 }
 
+// TestSettings: what durability rests on, and who may read the file.
+func TestSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	s, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, _ := openedRun()
+	if err := s.Apply(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + ".lock"} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v (%v)", name, info.Mode(), err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := openWriter(path, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		got := ""
+		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, &sqlitex.ExecOptions{
+			ResultFunc: func(s *sqlite.Stmt) error { got = s.ColumnText(0); return nil }}); err != nil || got != want {
+			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
+		}
+	}
+}
+
 func TestOneProcessOwnsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	s, err := Open(t.Context(), path, Options{})

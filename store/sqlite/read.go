@@ -454,7 +454,11 @@ func (s *Store) Runs(ctx context.Context, q dispatch.RunQuery) (out []record.Run
 func (s *Store) Events(ctx context.Context, q dispatch.EventQuery) (out []record.Event, err error) {
 	var w where
 	w.and("seq > ?", q.After)
-	if !q.All {
+	switch {
+	case q.All:
+	case q.Server:
+		w.and("tenant IN (?, '')", q.Tenant)
+	default:
 		w.and("tenant = ?", q.Tenant)
 	}
 	if q.Run != "" {

@@ -72,16 +72,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, path string, o Options) error {
-	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL)
+	conn, err := openWriter(path, o.Busy)
 	if err != nil {
 		return err
-	}
-	conn.SetBusyTimeout(o.Busy)
-	for _, pragma := range []string{"PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -32000",
-		"PRAGMA wal_autocheckpoint = 4000"} {
-		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
-			return errors.Join(err, conn.Close())
-		}
 	}
 	if err := migrate(conn, path); err != nil {
 		return errors.Join(err, conn.Close())
@@ -103,6 +96,32 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 	}
 	s.readers, s.writer = readers, w
 	return ctx.Err()
+}
+
+// openWriter opens the connection that changes the file, with the settings that
+// durability rests on.
+func openWriter(path string, busy time.Duration) (*sqlite.Conn, error) {
+	// Arguments and results are in it as they are: it is nobody else's to read. The
+	// files that SQLite puts beside it get the same mode.
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetBusyTimeout(busy)
+	for _, pragma := range []string{"PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -32000",
+		"PRAGMA wal_autocheckpoint = 4000"} {
+		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
 }
 
 // own takes the file's owner lock; it goes with the process, however that ends.

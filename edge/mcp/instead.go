@@ -1,0 +1,71 @@
+package mcp
+
+import (
+	"net/http"
+	"sync"
+)
+
+// instead lets a handler behind the SDK answer with an HTTP status, which is lost
+// once the SDK has begun its stream.
+type instead struct {
+	w  http.ResponseWriter
+	id []byte
+
+	mu    sync.Mutex
+	f     *refusal
+	begun bool // something was written
+	done  bool // the refusal was
+}
+
+func (i *instead) set(f *refusal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.f = f
+}
+
+// took writes the refusal in place of what the SDK would have.
+func (i *instead) took() bool {
+	if i.f != nil && !i.begun && !i.done {
+		i.done = true
+		for name := range i.w.Header() {
+			i.w.Header().Del(name)
+		}
+		i.f.write(i.w, i.id)
+	}
+	i.begun = true
+	return i.done
+}
+
+func (i *instead) Header() http.Header {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.done {
+		return http.Header{} // what comes now changes nothing
+	}
+	return i.w.Header()
+}
+
+func (i *instead) WriteHeader(status int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.took() {
+		i.w.WriteHeader(status)
+	}
+}
+
+func (i *instead) Write(p []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.took() {
+		return len(p), nil
+	}
+	return i.w.Write(p)
+}
+
+// Flush lets events out as they come.
+func (i *instead) Flush() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.begun = i.begun || i.f == nil
+	_ = http.NewResponseController(i.w).Flush()
+}
