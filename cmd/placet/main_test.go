@@ -157,6 +157,9 @@ type serversOf struct{}
 //	server until NAME PATTERN      waits until it prints a match
 //	server hangup NAME             sends SIGHUP
 //	server stop NAME [CODE]        sends SIGTERM, and wants this exit code
+//	server ends NAME CODE          wants it to end by itself with this exit code
+//
+// With $BLOCKS set, no file of the server may grow beyond that many blocks.
 func serverStep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("server: wrong use")
@@ -178,8 +181,10 @@ func serverStep(ts *testscript.TestScript, neg bool, args []string) {
 		r.until(ts, args[2])
 	case "hangup":
 		ts.Check(r.cmd.Process.Signal(syscall.SIGHUP))
-	case "stop":
-		ts.Check(r.cmd.Process.Signal(syscall.SIGTERM))
+	case "stop", "ends":
+		if args[0] == "stop" {
+			ts.Check(r.cmd.Process.Signal(syscall.SIGTERM))
+		}
 		want := 0
 		if len(args) > 2 {
 			want, _ = strconv.Atoi(args[2])
@@ -203,6 +208,10 @@ func launch(ts *testscript.TestScript, args []string) *running {
 		if p := filepath.Join(dir, "placet"); program == "" && executable(p) {
 			program = p
 		}
+	}
+	if blocks := ts.Getenv("BLOCKS"); blocks != "" {
+		args = append([]string{"-c", `ulimit -f "$0"; exec "$@"`, blocks, program}, args...)
+		program = "/bin/sh"
 	}
 	r := &running{cmd: exec.Command(program, args...), done: make(chan error, 1), output: &output{}}
 	r.cmd.Dir = ts.MkAbs(".")
