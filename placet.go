@@ -155,7 +155,13 @@ func (p *Placet) doors() error {
 	}
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
-		Tool:      func(name string) (*registry.Tool, bool) { return p.boundary.Current().Registry.Tool(name) },
+		Tool: func(name string) (*registry.Tool, bool) {
+			now := p.boundary.Current()
+			if now == nil {
+				return nil, false
+			}
+			return now.Registry.Tool(name)
+		},
 		PublicURL: c.PublicURL, Issuers: issuers, Wait: c.Approvals.Wait, Version: p.o.Version,
 	})
 	if err != nil {

@@ -35,6 +35,13 @@ func child(ctx context.Context, args []string) error {
 	if len(args) != 3 {
 		return errors.New("this is started by the benchmark, not by hand")
 	}
+	if args[0] == roleCalls || args[0] == roleRows {
+		stop, err := profileTo(args[2], args[0])
+		if err != nil {
+			return err
+		}
+		return errors.Join(drives(ctx, args[0], args[1], os.Stdin, os.Stdout), stop())
+	}
 	l, err := net.FileListener(os.NewFile(listenerFD, "listener"))
 	if err != nil {
 		return err

@@ -15,8 +15,10 @@ import (
 type side struct {
 	name string
 	call func(ctx context.Context, caller int) error
-	rate []float64 // calls a second, by round
-	made int64
+	// remote, when set, drives the callers in another process.
+	remote func(ctx context.Context, callers int, d time.Duration) (int64, time.Duration, error)
+	rate   []float64 // calls a second, by round
+	made   int64
 }
 
 // race measures sides in turn, A B, B A and so on, each for a while with so many
@@ -45,6 +47,11 @@ func race(ctx context.Context, callers, rounds int, each time.Duration, sides ..
 
 // drive lets callers call for a while and counts.
 func (s *side) drive(ctx context.Context, callers int, d time.Duration) (int64, time.Duration, error) {
+	if s.remote != nil {
+		n, took, err := s.remote(ctx, callers, d)
+		s.made += n
+		return n, took, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var made atomic.Int64

@@ -7,11 +7,8 @@ import (
 	"runtime/pprof"
 )
 
-// profiling writes a CPU profile of this process until stop, if that was asked for.
-func (b *bench) profiling(name string) (stop func() error, err error) {
-	return profileTo(b.profile, name)
-}
-
+// profileTo writes a CPU profile of this process into a folder until stop; no
+// folder, no profile.
 func profileTo(dir, name string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

@@ -94,7 +94,7 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 	}
 	after := change.Facts().Call.After
 	a := e.answer(c.Decision, after)
-	a.Verdict, a.Code, a.Ran = record.Allow, out.Code, r.Sent
+	a.Verdict, a.Code, a.Ran, a.Needs = record.Allow, out.Code, r.Sent, r.Needs
 	a.Result, a.IsError, a.DoneAt = r.Result, r.IsError, after.Outcome.At
 	return a, nil
 }

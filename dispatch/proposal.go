@@ -18,6 +18,7 @@ type Proposal struct {
 	Arguments  json.RawMessage // as received; nil or blank is {}
 	Input      json.RawMessage // answers to a server's own questions (input_required), as received
 	Purpose    string          // agent text
+	Questions  Questions       // kinds of question that this request's client can answer; decides nothing
 	Occurrence string          // a label that makes equal proposals two (rule A5)
 	Vouch      *Vouch          // counts only when the caller's workload holds vouch
 	Route      record.Route    // empty: model when witnessed or vouched, else api
@@ -49,6 +50,7 @@ type Answer struct {
 	Note     string // a person's note, with rejected
 	Instead  string // what to do instead, from registry or policy
 	DoneAt   time.Time
+	Needs    Questions // the tool refused, since it may not ask these
 }
 
 // State is the call's state, or empty.

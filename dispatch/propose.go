@@ -90,7 +90,7 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	if err != nil {
 		return Answer{}, err
 	}
-	e := &evaluation{b: b, a: a, caller: p.Caller, now: now, run: run}
+	e := &evaluation{b: b, a: a, caller: p.Caller, now: now, run: run, questions: p.Questions}
 	if err := e.candidate(p, arguments, input, blank); err != nil {
 		return Answer{}, err
 	}

@@ -39,8 +39,13 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 
 // work is what the ticket is good for.
 func (b *Boundary) work(e *evaluation, c record.Call, deadline time.Time, progress func(json.RawMessage)) Work {
+	questions := e.questions
+	if !e.server.InputRequired {
+		questions = Questions{}
+	}
 	return Work{
-		Tool: e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,
+		Questions: questions,
+		Tool:      e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,
 		Arguments: withKey(e.tool.IdempotencyArgument, c.Arguments, c.Key), Input: c.Input, Key: c.Key, Deadline: deadline, Progress: progress,
 	}
 }

@@ -88,6 +88,13 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 	now := b.clock()
 	c := l.Call
 	switch c.State {
+	case record.Succeeded, record.Failed, record.Unknown, record.Executing:
+		// Whoever may not call the tool now may not read what it returned either.
+		if a, withheld, err := b.withheld(ctx, caller, c, now); withheld || err != nil {
+			return a, err
+		}
+	}
+	switch c.State {
 	case record.Succeeded:
 		return b.fromRecord(c, record.CodeAlreadyDone), nil
 	case record.Failed:
@@ -115,6 +122,26 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 		return waitingAnswer(l), nil
 	}
 	return b.decideAgain(ctx, caller, l, now, progress)
+}
+
+// withheld denies the answer of a call whose tool the caller may not call now.
+func (b *Boundary) withheld(ctx context.Context, caller identity.Caller, c record.Call, now time.Time) (Answer, bool, error) {
+	a := b.now.Load()
+	if a == nil {
+		return b.undecided(c.Tool.Name, "nothing is active"), true, nil
+	}
+	code, scope := record.CodeNotAvailable, ""
+	if tool, ok := a.Registry.Tool(c.Tool.Name); ok {
+		if scope, ok = tool.Admits(caller.Owner(), caller.Scopes(), caller.Groups()); ok {
+			return Answer{}, false, nil
+		}
+		if scope != "" {
+			code = record.CodeMissingScope
+		}
+	}
+	answer, err := b.refuse(ctx, caller, now, c.Tool.Name, code, "the outcome of "+string(c.ID)+" is withheld")
+	answer.Scope = scope
+	return answer, true, err
 }
 
 // decideAgain evaluates a call that exists anew and moves it.

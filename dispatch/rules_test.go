@@ -130,6 +130,9 @@ func TestRule_A7_ALostAnswerNeverDoublesAnEffect(t *testing.T) {
 	unscoped := anna
 	unscoped.scopes = []string{"read"}
 	s.wants(s.do(unscoped, "refund", `{"order":"ord_1","amount":50}`), record.Deny, record.CodeMissingScope, record.Denied)
+	if a, err := s.Dispatch(s.ctx, s.caller(unscoped), first.Call.ID, nil); err != nil || a.Verdict != record.Deny || a.Code != record.CodeMissingScope || a.Result != nil {
+		t.Fatalf("by its ID: %s %s %s %v", a.Verdict, a.Code, a.Result, err)
+	}
 	// Another principal's equal call is its own.
 	berta := anna
 	berta.subject = "berta"

@@ -36,6 +36,7 @@ type evaluation struct {
 	consulted canon.Digest
 	opinions  []policy.Opinion
 	scope     string // the scope that is missing
+	questions Questions
 }
 
 // evaluate runs steps 4 to 8: cheap and deterministic first, authorisation

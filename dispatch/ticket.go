@@ -31,9 +31,17 @@ type Work struct {
 	Arguments json.RawMessage // canonical; goes upstream byte for byte
 	Input     json.RawMessage // answers to the server's own questions, or nil
 	Key       string          // idempotency key, one for all attempts
+	Questions Questions       // what the server may ask back in place of a result
 	Deadline  time.Time       // with a monotonic reading; checked just before the first byte leaves (rule E5)
 	Progress  func(json.RawMessage)
 }
+
+// Questions are the kinds of question that a request's client can answer in the
+// call's course (MCP's input_required). They decide nothing.
+type Questions struct{ Form, Sampling, Roots bool }
+
+// None reports whether there are none.
+func (q Questions) None() bool { return q == Questions{} }
 
 // Redeem returns the work, once. Every later call, and any call on the zero
 // value, returns false.
@@ -72,6 +80,8 @@ type Reached struct {
 	// Refused says that the answer was a refusal before execution: unknown tool,
 	// invalid parameters, or HTTP 400, 401, 403, 404, 422 (rule E1).
 	Refused bool
+	// Needs is set when the server refused since it may not ask these questions.
+	Needs Questions
 	// Err is why there is no result. Its text is for operators.
 	Err error
 }

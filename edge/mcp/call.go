@@ -39,7 +39,7 @@ func (h *Handler) callTool(x *request, progress func(json.RawMessage)) ([]byte, 
 		return h.conclude(run, x, c, a, err, progress, false)
 	}
 	p := dispatch.Proposal{Caller: x.caller, RunLabel: x.meta.run, Tool: c.name, Arguments: c.arguments, Input: input,
-		Purpose: x.meta.purpose, Occurrence: x.meta.occurrence, Progress: progress}
+		Purpose: x.meta.purpose, Occurrence: x.meta.occurrence, Questions: x.questions(), Progress: progress}
 	if p.Vouch, f = h.vouch(x); f != nil {
 		return nil, f
 	}
@@ -75,6 +75,8 @@ func (h *Handler) conclude(run context.Context, x *request, c call, a dispatch.A
 		f.header = http.Header{"Www-Authenticate": {h.challenge(true, a.Scope)}}
 		f.data = a.Meta()
 		return nil, f
+	case !a.Needs.None():
+		return nil, missing(a.Needs)
 	case a.Result != nil:
 		return h.result(x, c, a)
 	case ask && waiting(a) && x.modern && a.Approval != nil && declares(x.meta.capabilities, "elicitation", "url") && h.PublicURL != "":
@@ -173,6 +175,28 @@ func declares(capabilities []byte, name, member string) bool {
 		return m[0] == '{'
 	}
 	return member == "form" && string(v) == "{}"
+}
+
+// questions are what this request's client can answer. Sessions carry none.
+func (x *request) questions() dispatch.Questions {
+	if !x.modern {
+		return dispatch.Questions{}
+	}
+	return dispatch.Questions{Form: declares(x.meta.capabilities, "elicitation", "form"),
+		Sampling: declares(x.meta.capabilities, "sampling", ""), Roots: declares(x.meta.capabilities, "roots", "")}
+}
+
+// missing says which capability a tool needs of the client.
+func missing(q dispatch.Questions) *refusal {
+	needed := map[string]any{}
+	for name, need := range map[string]bool{"elicitation": q.Form, "sampling": q.Sampling, "roots": q.Roots} {
+		if need {
+			needed[name] = struct{}{}
+		}
+	}
+	f := refuse(codeMissingCapability, "the tool needs a capability that this client did not declare")
+	f.data = map[string]any{"requiredCapabilities": needed}
+	return f
 }
 
 // wait serves placet_wait {call}: its caller's return to a call (rule A14).

@@ -53,6 +53,9 @@ func (a answer) reached(mayAsk bool) dispatch.Reached {
 	default:
 		a.readResult(&out, mayAsk)
 	}
+	if a.fault != nil && mayAsk {
+		out.Needs = a.fault.needs
+	}
 	if out.Err != nil {
 		out.Err = fmt.Errorf("tools/call: %w", out.Err)
 	}

@@ -182,7 +182,7 @@ func (v *Invoker) send(ctx context.Context, e *endpoint, o owner, q *request) (a
 func requestOf(w dispatch.Work) (*request, error) {
 	q := &request{
 		method: "tools/call", name: w.Tool.Upstream, arguments: w.Arguments, input: w.Input,
-		key: w.Key, asks: w.Server.InputRequired, progress: w.Progress, deadline: w.Deadline,
+		key: w.Key, asks: w.Questions, progress: w.Progress, deadline: w.Deadline,
 	}
 	if len(q.arguments) == 0 {
 		q.arguments = json.RawMessage("{}")

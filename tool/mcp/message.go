@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/placet-dev/placet/dispatch"
 )
 
 // A message is one JSON-RPC message from a server. Raw members alias the text it
@@ -24,7 +25,8 @@ type message struct {
 // fault is a JSON-RPC error object.
 type fault struct {
 	code    int64
-	message string // the server's words: for operators only
+	message string             // the server's words: for operators only
+	needs   dispatch.Questions // error -32021: what it would have asked
 }
 
 func (f *fault) Error() string {
@@ -114,13 +116,35 @@ func readFault(text []byte) (*fault, error) {
 				return errShape
 			}
 			f.message = clip(s, 500)
+		case "data":
+			f.needs = readNeeds(value)
 		}
 		return nil
 	})
 	if err == nil && !coded {
 		err = errShape
 	}
+	if f.code != -32021 {
+		f.needs = dispatch.Questions{}
+	}
 	return f, err
+}
+
+// readNeeds reads the data of a missing capability. What it does not know counts
+// for nothing.
+func readNeeds(data []byte) (q dispatch.Questions) {
+	_ = eachMember(data, func(name string, value []byte) error {
+		if name != "requiredCapabilities" {
+			return nil
+		}
+		return eachMember(value, func(name string, _ []byte) error {
+			q.Form = q.Form || name == "elicitation"
+			q.Sampling = q.Sampling || name == "sampling"
+			q.Roots = q.Roots || name == "roots"
+			return nil
+		})
+	})
+	return q
 }
 
 // eachMember yields the members of the one JSON object that text holds.

@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/dispatch"
 )
 
 // era is one of the two ways in which a server speaks.
@@ -35,12 +37,12 @@ func legacyKnown(version string) bool {
 // A request is what we ask of a server, before it has an ID.
 type request struct {
 	method       string
-	name         string          // tools/call: the tool's name at the server
-	arguments    json.RawMessage // tools/call: canonical
-	input        json.RawMessage // tools/call: a canonical object of answers, or nil
-	key          string          // tools/call: the idempotency key
-	extra        string          // other methods: members of params, `"name":value`, or empty
-	asks         bool            // the server may ask back, so that we say we can be asked
+	name         string             // tools/call: the tool's name at the server
+	arguments    json.RawMessage    // tools/call: canonical
+	input        json.RawMessage    // tools/call: a canonical object of answers, or nil
+	key          string             // tools/call: the idempotency key
+	extra        string             // other methods: members of params, `"name":value`, or empty
+	asks         dispatch.Questions // what the server may ask back, so that we say we can be asked
 	progress     func(json.RawMessage)
 	acknowledged func()    // subscriptions/listen: the server hears; or nil
 	headers      []header  // tools/call, modern: Mcp-Param-*
@@ -89,11 +91,7 @@ func (r *request) appendMeta(b []byte, id int64, e era, version string) []byte {
 		b = append(b, `"io.modelcontextprotocol/protocolVersion":"`+modernVersion+`","io.modelcontextprotocol/clientInfo":`...)
 		b = appendClient(b, version)
 		b = append(b, `,"io.modelcontextprotocol/clientCapabilities":`...)
-		if r.asks {
-			b = append(b, `{"elicitation":{"form":{}}},`...)
-		} else {
-			b = append(b, `{},`...)
-		}
+		b = appendCapabilities(b, r.asks)
 	}
 	if r.key != "" {
 		b = append(b, `"dev.placet/idempotency_key":`...)
@@ -107,6 +105,20 @@ func (r *request) appendMeta(b []byte, id int64, e era, version string) []byte {
 		return b[:start]
 	}
 	return append(b[:len(b)-1], "},"...)
+}
+
+// appendCapabilities says which questions may be asked back.
+func appendCapabilities(b []byte, q dispatch.Questions) []byte {
+	b = append(b, '{')
+	for _, c := range []struct {
+		can  bool
+		text string
+	}{{q.Form, `"elicitation":{"form":{}},`}, {q.Roots, `"roots":{},`}, {q.Sampling, `"sampling":{},`}} {
+		if c.can {
+			b = append(b, c.text...)
+		}
+	}
+	return append(bytes.TrimSuffix(b, []byte{','}), "},"...)
 }
 
 func appendClient(b []byte, version string) []byte {
