@@ -17,7 +17,8 @@ import (
 
 // Reloaded is what reading the files again came to.
 type Reloaded struct {
-	Generation int64             // the version that decides now
+	Generation int64             // the number of the version that decides now
+	Version    string            // the digest of what was read
 	Changed    bool              // false: the files are what was active already
 	Registry   []registry.Change // what it changes
 	Layers     []string          // policy layers added, removed or changed
@@ -44,25 +45,31 @@ func (p *Placet) Plan(ctx context.Context) (Reloaded, error) {
 	if err != nil {
 		return Reloaded{}, err
 	}
-	return p.plan(next), nil
+	r := p.plan(next)
+	r.Generation, _, err = p.store.Generation(ctx)
+	return r, err
 }
 
 // Reload reads registry and policy files again and activates them. On any error
-// the version before stays.
-func (p *Placet) Reload(ctx context.Context, by record.Who) (Reloaded, error) {
-	r, err := p.reload(ctx, by)
+// the version before stays. planned is the version that a plan showed; when the
+// files have changed since, nothing is activated. Empty: whatever they are now.
+func (p *Placet) Reload(ctx context.Context, by record.Who, planned string) (Reloaded, error) {
+	r, err := p.reload(ctx, by, planned)
 	if err == nil && r.Changed && p.mcp != nil {
 		p.mcp.ToolsChanged()
 	}
 	return r, err
 }
 
-func (p *Placet) reload(ctx context.Context, by record.Who) (Reloaded, error) {
+func (p *Placet) reload(ctx context.Context, by record.Who, planned string) (Reloaded, error) {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	next, err := p.load(ctx)
 	if err != nil {
 		return Reloaded{}, err
+	}
+	if planned != "" && planned != next.Digest {
+		return Reloaded{}, record.Errorf(record.Conflict, "the files have changed since the plan was made; plan again")
 	}
 	r := p.plan(next)
 	r.Generation, err = p.boundary.Activate(ctx, next, by)
@@ -72,9 +79,9 @@ func (p *Placet) reload(ctx context.Context, by record.Who) (Reloaded, error) {
 func (p *Placet) plan(next dispatch.Active) Reloaded {
 	now := p.boundary.Current()
 	if now == nil {
-		return Reloaded{Changed: true, Registry: registry.Plan(nil, next.Registry)}
+		return Reloaded{Changed: true, Version: next.Digest, Registry: registry.Plan(nil, next.Registry)}
 	}
-	r := Reloaded{Changed: now.Digest != next.Digest, Registry: registry.Plan(now.Registry, next.Registry)}
+	r := Reloaded{Version: next.Digest, Changed: now.Digest != next.Digest, Registry: registry.Plan(now.Registry, next.Registry)}
 	had := map[string]policy.Layer{}
 	for _, l := range now.Policy.Layers() {
 		had[l.Name()] = l

@@ -138,7 +138,7 @@ func TestChangedCommandIsQuarantined(t *testing.T) {
 		t.Fatalf("the pinned command is held: %v", p.Boundary().Current().Registry.Quarantined())
 	}
 	write("#!/bin/sh\nexit 1\n")
-	r, err := p.Reload(t.Context(), record.Who{System: "test"})
+	r, err := p.Reload(t.Context(), record.Who{System: "test"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,5 +147,50 @@ func TestChangedCommandIsQuarantined(t *testing.T) {
 	}
 	if plan := strings.Join(r.Lines(), "\n"); !strings.Contains(plan, "is another program than the one pinned") {
 		t.Errorf("the plan does not say why:\n%s", plan)
+	}
+}
+
+// TestReloadActivatesWhatWasPlanned: files that change between plan and
+// activation activate nothing.
+func TestReloadActivatesWhatWasPlanned(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tools.yaml", "version: 1\n")
+	layer := func(verdict string) {
+		if err := os.MkdirAll(filepath.Join(dir, "policy"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write("policy/main.rego", "package agent.call\nimport rego.v1\ndecision := \""+verdict+"\"\n")
+	}
+	layer("deny")
+	write("placet.yaml", "version: 1\nenvironment: test\nstore: sqlite:state.db\nregistry: [tools.yaml]\npolicy: {layers: [{name: one, files: policy}]}\n")
+	cfg, err := config.Load(filepath.Join(dir, "placet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open(t.Context(), Options{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	who := record.Who{System: "test"}
+	layer("requires-approval")
+	plan, err := p.Plan(t.Context())
+	if err != nil || !plan.Changed || plan.Generation != 1 || len(plan.Lines()) != 1 {
+		t.Fatalf("%+v %v", plan, err)
+	}
+	layer("allow")
+	if _, err := p.Reload(t.Context(), who, plan.Version); record.KindOf(err) != record.Conflict {
+		t.Fatalf("something else than was planned: %v", err)
+	}
+	layer("requires-approval")
+	done, err := p.Reload(t.Context(), who, plan.Version)
+	if err != nil || done.Generation != 2 || done.Version != plan.Version {
+		t.Fatalf("%+v %v", done, err)
 	}
 }

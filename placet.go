@@ -128,7 +128,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = p.reload(ctx, record.Who{System: "start"}); err != nil {
+	if _, err = p.reload(ctx, record.Who{System: "start"}, ""); err != nil {
 		return nil, err
 	}
 	if err = p.doors(); err != nil {
@@ -176,9 +176,13 @@ func (p *Placet) doors() error {
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
-		Reload: func(ctx context.Context, by string) (api.Reloaded, error) {
-			r, err := p.Reload(ctx, record.Who{Workload: by})
-			return api.Reloaded{Generation: r.Generation, Changed: r.Changed, Plan: r.Lines()}, err
+		Reload: func(ctx context.Context, by string, order api.ReloadOrder) (api.Reloaded, error) {
+			read := func() (Reloaded, error) { return p.Reload(ctx, record.Who{Workload: by}, order.Version) }
+			if order.Plan {
+				read = func() (Reloaded, error) { return p.Plan(ctx) }
+			}
+			r, err := read()
+			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines()}, err
 		},
 	}))
 	p.handler = mux

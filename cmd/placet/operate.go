@@ -3,27 +3,34 @@ package main
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/registry"
 )
 
-type reloadCommand struct{ serverFlags }
+type reloadCommand struct {
+	serverFlags
+	Plan bool `help:"Only print what would change."`
+}
 
-// Run has a server read its registry and policy again. On any error the version
-// before stays.
+// Run has a server read its registry and policy again: it prints the plan, and
+// then activates exactly what was planned. On any error the version before stays.
 func (c reloadCommand) Run(ctx context.Context, p *program) error {
 	client, err := p.client(c.serverFlags)
 	if err != nil {
 		return err
 	}
 	var r api.Reloaded
-	if err := client.ask(ctx, http.MethodPost, "/v1/reload", nil, nil, &r); err != nil {
+	if err := client.ask(ctx, http.MethodPost, "/v1/reload", url.Values{"plan": {"true"}}, nil, &r); err != nil {
 		return err
 	}
 	p.plan("planned", r.Generation, r.Changed, r.Plan)
-	if p.json {
+	if c.Plan {
 		return nil
+	}
+	if err := client.ask(ctx, http.MethodPost, "/v1/reload", url.Values{"version": {r.Version}}, nil, &r); err != nil {
+		return err
 	}
 	p.plan("active", r.Generation, r.Changed, nil)
 	return nil

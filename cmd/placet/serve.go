@@ -89,7 +89,7 @@ func (p *program) hangup(ctx context.Context, open *placet.Placet, log *slog.Log
 	plan, err := open.Plan(ctx)
 	if err == nil {
 		p.plan("planned", plan.Generation, plan.Changed, plan.Lines())
-		plan, err = open.Reload(ctx, record.Who{System: "SIGHUP"})
+		plan, err = open.Reload(ctx, record.Who{System: "SIGHUP"}, plan.Version)
 	}
 	if err != nil {
 		log.Error("not reloaded; the version before stays", "error", err)

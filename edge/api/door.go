@@ -19,7 +19,7 @@ type door struct {
 	reader   Reader
 	verifier Verifier
 
-	reload    func(context.Context, string) (Reloaded, error)
+	reload    func(context.Context, string, ReloadOrder) (Reloaded, error)
 	overrides func() []registry.Override
 	ready     func(context.Context) error
 

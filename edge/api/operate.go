@@ -13,7 +13,7 @@ func (d *door) registerOperate() {
 	add(d, d.operation("reconcile", http.MethodPost, "/v1/calls/{id}/reconcile", "Settle a call whose outcome is not known", d.asOperator, tag("operate"),
 		describe("Needs the permission operate. The evidence and who gave it are recorded with the outcome.")), d.reconcile)
 	add(d, d.operation("reload", http.MethodPost, "/v1/reload", "Read the registry and policy files again and activate them", d.asOperator, tag("operate"),
-		describe("Needs the permission operate. On any error the old version stays.")), d.reloadFiles)
+		describe("Needs the permission operate. On any error, and when the files are not the version asked for, the old version stays.")), d.reloadFiles)
 	add(d, d.operation("list-overrides", http.MethodGet, "/v1/overrides", "List every setting that weakens a default", d.asReader, tag("operate")), d.listOverrides)
 }
 
@@ -55,11 +55,16 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*callOutput, 
 
 type reloadOutput struct{ Body Reloaded }
 
-func (d *door) reloadFiles(ctx context.Context, _ *struct{}) (*reloadOutput, error) {
+type reloadInput struct {
+	Plan    bool   `query:"plan" doc:"Only say what activating the files would change."`
+	Version string `query:"version" maxLength:"80" doc:"Activate the files only if they are still the version that a plan showed."`
+}
+
+func (d *door) reloadFiles(ctx context.Context, in *reloadInput) (*reloadOutput, error) {
 	if d.reload == nil {
 		return nil, record.Errorf(record.Unsupported, "this server's registry and policy are not read from files")
 	}
-	r, err := d.reload(ctx, operator(ctx).Name())
+	r, err := d.reload(ctx, operator(ctx).Name(), ReloadOrder{Plan: in.Plan, Version: in.Version})
 	if err != nil {
 		return nil, err
 	}

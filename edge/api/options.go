@@ -57,9 +57,9 @@ type Options struct {
 	Verifier Verifier
 	Version  string // of this program, shown in the OpenAPI document
 
-	Reload    func(ctx context.Context, by string) (Reloaded, error) // nil: not supported
-	Overrides func() []registry.Override                             // nil: not supported
-	Ready     func(context.Context) error                            // nil: always ready
+	Reload    func(ctx context.Context, by string, order ReloadOrder) (Reloaded, error) // nil: not supported
+	Overrides func() []registry.Override                                                // nil: not supported
+	Ready     func(context.Context) error                                               // nil: always ready
 
 	Log    *slog.Logger     // nil: discarded
 	Clock  func() time.Time // nil: time.Now
@@ -70,9 +70,16 @@ type Options struct {
 	Stream time.Duration    // how long an event stream lasts at most; 0: 10 min
 }
 
+// ReloadOrder says what to do with the files as they are now.
+type ReloadOrder struct {
+	Plan    bool   // only say what activating them would change
+	Version string // activate them only if they are this version; empty: whatever they are
+}
+
 // Reloaded is what activating the files again came to.
 type Reloaded struct {
 	Generation int64    `json:"generation" doc:"The number of the version that decides now."`
+	Version    string   `json:"version" doc:"The digest of what was read."`
 	Changed    bool     `json:"changed" doc:"False: the files are what was active already."`
 	Plan       []string `json:"plan" nullable:"false" doc:"What was added, removed, weakened and tightened, a line each."`
 }

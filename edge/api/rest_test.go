@@ -111,18 +111,29 @@ func TestExplainNamesTheEarlierCall(t *testing.T) {
 }
 
 func TestReloadAndOverrides(t *testing.T) {
-	by := ""
+	by, order := "", ReloadOrder{}
 	fail := errors.New("tools.yaml:3: SECRET-DETAIL")
 	var result error
 	h := newHouse(t, func(o *Options) {
-		o.Reload = func(_ context.Context, who string) (Reloaded, error) {
-			by = who
+		o.Reload = func(_ context.Context, who string, what ReloadOrder) (Reloaded, error) {
+			by, order = who, what
 			return Reloaded{Generation: 2, Changed: true, Plan: []string{"added: x"}}, result
 		}
 	})
 	r := h.do(h.key("ops"), "POST", "/v1/reload", "")
 	if r.status != 200 || r.get("generation") != "2" || by != "workload/ops" {
 		t.Errorf("%d %s by %q", r.status, r.body, by)
+	}
+	if order != (ReloadOrder{}) {
+		t.Errorf("ordered %+v", order)
+	}
+	h.do(h.key("ops"), "POST", "/v1/reload?plan=true", "")
+	if !order.Plan {
+		t.Errorf("a plan was ordered as %+v", order)
+	}
+	h.do(h.key("ops"), "POST", "/v1/reload?version=sha256:1", "")
+	if order.Plan || order.Version != "sha256:1" {
+		t.Errorf("a planned version was ordered as %+v", order)
 	}
 	result = fail
 	if r := h.want(h.do(h.key("ops"), "POST", "/v1/reload", ""), 500, "internal"); strings.Contains(r.body, "SECRET") {
