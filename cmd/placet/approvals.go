@@ -84,7 +84,7 @@ func (c approvalsShow) Run(ctx context.Context, p *program) error {
 
 // question prints all that an answer binds: what runs is what is shown.
 func (p *program) question(a api.ApprovalView) {
-	p.field("effect", firstOf(a.Call.Effect, a.Call.Tool))
+	p.effect(firstOf(a.Call.Effect, a.Call.Tool))
 	p.field("for", a.Call.Principal.String()+", by "+string(a.Call.Agent))
 	p.field("asked", string(a.Code)+", "+left(a)+" left")
 	p.field("tool", a.Call.Tool)

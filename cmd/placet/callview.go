@@ -46,6 +46,19 @@ func (p *program) field(name, value string) {
 	}
 }
 
+// effect prints the effect in words: the sentence, and below it, each on a line of
+// its own, what the sentence does not mention. The line ends are ours: values are
+// quoted and escaped where the text was made.
+func (p *program) effect(text string) {
+	for i, line := range strings.Split(text, "\n") {
+		name := "effect"
+		if i > 0 {
+			name = ""
+		}
+		p.field(name, line)
+	}
+}
+
 func shortTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -64,7 +77,7 @@ func (p *program) callFields(v api.CallView) {
 	p.field("call", string(v.ID))
 	p.field("state", string(v.State)+code(v.Code))
 	p.field("tool", v.Tool)
-	p.field("effect", v.Effect)
+	p.effect(v.Effect)
 	p.field("arguments", string(v.Arguments))
 	p.field("principal", v.Principal.String())
 	p.field("agent", string(v.Agent))

@@ -20,6 +20,7 @@ type commands struct {
 	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
 	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
+	Keys       keysCommand       `cmd:"" help:"Make keys for workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -155,6 +156,16 @@ func (b *bench) reply(person string, q record.Approval, w record.Word) record.Re
 		Groups: []record.Group{{Issuer: "https://idp", Name: "leads"}}, Note: "note"}
 }
 
+// linger makes the writer wait between what it read and what it writes, long
+// enough for the others of a race to be there.
+func (b *bench) linger() {
+	b.setPause(func() {
+		for range 50 {
+			runtime.Gosched()
+		}
+	})
+}
+
 func refused(err error) record.RefusalKind {
 	var r *record.Refusal
 	if errors.As(err, &r) {
@@ -260,6 +271,7 @@ func roundTrip(t *testing.T, b *bench) {
 }
 
 func oneReservation(t *testing.T, b *bench) {
+	b.linger()
 	r := b.openRun(t, owner("acme"), false)
 	c := b.call(t, r, `{"amount":1}`)
 	change, err := record.Authorize(c, b.step(r, record.Allow))
@@ -284,6 +296,7 @@ func oneReservation(t *testing.T, b *bench) {
 }
 
 func oneEqualCall(t *testing.T, b *bench) {
+	b.linger()
 	r := b.openRun(t, owner("acme"), false)
 	errs := together(32, func(int) error {
 		c := b.call(t, r, `{"amount":1}`)
@@ -354,6 +367,7 @@ func premise(t *testing.T, b *bench) {
 }
 
 func limitsAreExact(t *testing.T, b *bench) {
+	b.linger()
 	r := b.openRun(t, owner("acme"), false)
 	charge := record.Charge{Counter: "minute|refund", Amount: 1, Limit: 5, Window: time.Minute, Code: record.CodeRateLimited}
 	errs := together(40, func(i int) error {
@@ -448,6 +462,7 @@ func holdsComeBack(t *testing.T, b *bench) {
 }
 
 func approvalOnce(t *testing.T, b *bench) {
+	b.linger()
 	r := b.openRun(t, owner("acme"), false)
 	c, q := b.held(t, r, `{"amount":1}`, 1)
 	change, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow))
@@ -567,6 +582,7 @@ func turnSupersedes(t *testing.T, b *bench) {
 }
 
 func endRunRace(t *testing.T, b *bench) {
+	b.linger()
 	r := b.openRun(t, owner("acme"), false)
 	errs := make(chan error, 64)
 	var wg sync.WaitGroup
