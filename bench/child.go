@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -18,7 +19,8 @@ import (
 const (
 	childRole    = "bench-child"
 	roleUpstream = "upstream" // a go-sdk server with one tool, which counts
-	roleProxy    = "proxy"    // a bare go-sdk pass-through before it
+	roleProxy    = "proxy"    // a bare go-sdk pass-through before it, as Go runs it
+	roleTuned    = "tuned"    // the same with Placet's setting of the garbage collector
 	rolePlacet   = "placet"   // Placet before it, as placet serve runs it
 )
 
@@ -77,7 +79,10 @@ func roleHandler(ctx context.Context, role, argument string) (http.Handler, func
 	switch role {
 	case roleUpstream:
 		return newUpstream(), none, nil
-	case roleProxy:
+	case roleProxy, roleTuned:
+		if role == roleProxy {
+			debug.SetGCPercent(100)
+		}
 		h, err := newProxy(ctx, argument)
 		return h, none, err
 	case rolePlacet:

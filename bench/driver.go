@@ -42,28 +42,11 @@ type driven struct {
 
 // drives serves one of the roles until its input ends.
 func drives(ctx context.Context, role, dir string, in io.Reader, out io.Writer) (err error) {
-	var s *side
-	var ran func() int64
-	switch role {
-	case roleCalls:
-		p, ours, reached, err := newCalls(ctx, dir)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = p.Close() }()
-		s, ran = ours, reached.Load
-	case roleRows:
-		rows, err := readTemplate(filepath.Join(dir, "state.db"))
-		if err != nil {
-			return err
-		}
-		store, err := openRaw(ctx, filepath.Join(dir, "raw.db"), rows)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, store.close()) }()
-		s, ran = &side{name: "bare inserts", call: store.call}, func() int64 { return -1 }
+	s, ran, end, err := drivenSide(ctx, role, dir)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, end()) }()
 	if _, err := io.WriteString(out, readyLine); err != nil {
 		return err
 	}
@@ -84,6 +67,26 @@ func drives(ctx context.Context, role, dir string, in io.Reader, out io.Writer) 
 			return err
 		}
 	}
+}
+
+// drivenSide makes what a role drives, the count of its tool, and what ends it.
+func drivenSide(ctx context.Context, role, dir string) (s *side, ran func() int64, end func() error, err error) {
+	if role == roleCalls {
+		p, s, reached, err := newCalls(ctx, dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return s, reached.Load, p.Close, nil
+	}
+	rows, err := readTemplate(filepath.Join(dir, "state.db"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	store, err := openRaw(ctx, filepath.Join(dir, "raw.db"), rows)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return &side{name: "bare inserts", call: store.call}, func() int64 { return -1 }, store.close, nil
 }
 
 // newCalls opens Placet with a tool that does nothing but count.

@@ -13,32 +13,34 @@ import (
 const gatewayCallers = 16
 
 // street is the processes of the gateway measurement: one upstream, and before it
-// a bare proxy and Placet.
+// a bare proxy, the same with a tuned garbage collector, and Placet.
 type street struct {
-	upstream, proxy, placet *process
-	dir                     string // Placet's
-	direct, bare, ours      *side
+	upstream, proxy, tuned, placet *process
+	dir                            string // Placet's
+	direct, bare, gc400, ours      *side
 }
 
 // gateway measures gateway_vs_passthrough and gateway_added_p50.
 func (b *bench) gateway(ctx context.Context) (err error) {
 	s, err := b.build(ctx)
-	defer func() { err = errors.Join(err, s.placet.stop(), s.proxy.stop(), s.upstream.stop()) }()
+	defer func() { err = errors.Join(err, s.placet.stop(), s.tuned.stop(), s.proxy.stop(), s.upstream.stop()) }()
 	if err != nil {
 		return err
 	}
 	rounds, each := b.rounds()
-	if err := race(ctx, gatewayCallers, rounds, each, s.ours, s.bare); err != nil {
+	if err := race(ctx, gatewayCallers, rounds, each, s.bare, s.ours, s.gc400); err != nil {
 		return err
 	}
 	b.ratio("gateway_vs_passthrough", over(s.ours, s.bare), target{least: 1.0})
 	b.say("  calls/s at %d callers, median of %d rounds: placet %.0f (%s), go-sdk pass-through %.0f (%s) (reported, not asserted)",
 		gatewayCallers, rounds, median(s.ours.rate), s.ours.spread(), median(s.bare.rate), s.bare.spread())
+	b.say("  against the same pass-through with GOGC=400, as placet serve sets it: %.0f (%s) calls/s, ratio %.2f (reported, not asserted)",
+		median(s.gc400.rate), s.gc400.spread(), over(s.ours, s.gc400))
 	if err := b.latency(ctx, s); err != nil {
 		return err
 	}
 	ran, err := count(ctx, s.upstream.address)
-	if made := s.ours.made + s.bare.made + s.direct.made; err == nil && ran != made {
+	if made := s.ours.made + s.bare.made + s.gc400.made + s.direct.made; err == nil && ran != made {
 		err = fmt.Errorf("%d calls were answered and the tool ran %d times", made, ran)
 	} else if err == nil {
 		b.say("  %d calls were made, all reached the tool", made)
@@ -65,6 +67,12 @@ func (b *bench) build(ctx context.Context) (*street, error) {
 	if l, err = listen(); err != nil {
 		return s, err
 	}
+	if s.tuned, err = b.start(roleTuned, upstream, l); err != nil {
+		return s, err
+	}
+	if l, err = listen(); err != nil {
+		return s, err
+	}
 	if s.dir, err = b.configure(ctx, "gateway", l.Addr().String(), upstream); err != nil {
 		return s, err
 	}
@@ -77,6 +85,7 @@ func (b *bench) build(ctx context.Context) (*street, error) {
 	}
 	s.direct = &side{name: "direct", call: newAgent(upstream, nil).call}
 	s.bare = &side{name: "go-sdk pass-through", call: newAgent("http://"+s.proxy.address+"/mcp", nil).call}
+	s.gc400 = &side{name: "go-sdk pass-through, GOGC=400", call: newAgent("http://"+s.tuned.address+"/mcp", nil).call}
 	s.ours = &side{name: "placet", call: newAgent("http://"+s.placet.address+"/mcp", tokens).call}
 	return s, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	debug.SetGCPercent(400) // as placet serve does, for both sides of every ratio
+	debug.SetGCPercent(400) // as placet serve does; the bare proxy goes back to Go's own setting
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error

@@ -31,7 +31,7 @@ func (b *Boundary) Explain(ctx context.Context, p Proposal) (Explanation, error)
 	if a == nil {
 		return deny(record.CodeCannotDecide, "nothing is active"), nil
 	}
-	if !toolName.MatchString(p.Tool) {
+	if !toolName(p.Tool) {
 		return deny(record.CodeNotAvailable, "a tool name of another form"), nil
 	}
 	if err := p.labels(); err != nil {

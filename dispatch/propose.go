@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,9 +19,21 @@ import (
 // under it. It is reached only under a storm of changes to one effect.
 const maxConflicts = 24
 
-// toolName is what may be recorded as a tool's name (rule G3). Whatever else a
-// caller sends names no tool.
-var toolName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
+// toolName reports whether a name may be recorded as a tool's (rule G3):
+// ^[a-z][a-z0-9_.-]{0,63}$. Whatever else a caller sends names no tool.
+func toolName(s string) bool {
+	if len(s) == 0 || len(s) > 64 || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // maxLabel bounds what callers name things: runs, occurrences, purposes.
 const maxLabel = 256
@@ -70,7 +81,7 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	if a == nil {
 		return b.undecided(p.Tool, "nothing is active"), nil
 	}
-	if !toolName.MatchString(p.Tool) {
+	if !toolName(p.Tool) {
 		return b.refuse(ctx, p.Caller, now, "", record.CodeNotAvailable, "a tool name of another form")
 	}
 	if err := p.labels(); err != nil {
@@ -114,10 +125,11 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 
 // labels checks what the caller may name freely. None of it is authority.
 func (p *Proposal) labels() error {
-	for what, s := range map[string]string{"run label": p.RunLabel, "occurrence": p.Occurrence} {
-		if len(s) > maxLabel || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return record.Errorf(record.Invalid, "the %s must be at most %d bytes of printable text", what, maxLabel)
-		}
+	printable := func(s string) bool {
+		return len(s) <= maxLabel && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+	}
+	if !printable(p.RunLabel) || !printable(p.Occurrence) {
+		return record.Errorf(record.Invalid, "a run's label and an occurrence are at most %d bytes of printable text", maxLabel)
 	}
 	if len(p.Purpose) > 4*maxLabel || !utf8.ValidString(p.Purpose) {
 		return record.Errorf(record.Invalid, "the purpose must be at most %d bytes of text", 4*maxLabel)
@@ -419,7 +431,7 @@ func (b *Boundary) refuse(ctx context.Context, c identity.Caller, now time.Time,
 
 // Refuse records that a door turned a caller's request away before it was a call.
 func (b *Boundary) Refuse(ctx context.Context, c identity.Caller, tool string, code record.Code, why string) (Answer, error) {
-	if !toolName.MatchString(tool) {
+	if !toolName(tool) {
 		tool = ""
 	}
 	return b.refuse(ctx, c, b.clock(), tool, code, why)

@@ -144,7 +144,7 @@ func (c *clock) pass(d time.Duration) {
 // scene is a boundary on a real store with real identities.
 type scene struct {
 	*dispatch.Boundary
-	t        *testing.T
+	t        testing.TB
 	ctx      context.Context
 	clock    *clock
 	desk     *desk
@@ -187,7 +187,7 @@ func (f *faulty) fail(before, after func(record.Facts) error) {
 	f.before, f.after = before, after
 }
 
-func newScene(t *testing.T, edits ...func(*scene)) *scene {
+func newScene(t testing.TB, edits ...func(*scene)) *scene {
 	t.Helper()
 	s := &scene{t: t, ctx: t.Context(), clock: &clock{now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)},
 		desk: &desk{offers: map[string]registry.Offer{}}, path: filepath.Join(t.TempDir(), "state.db"), yaml: toolsYAML}

@@ -1,6 +1,8 @@
 package rego
 
 import (
+	"sync/atomic"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/metrics"
 )
@@ -12,6 +14,7 @@ type Engine struct {
 	tools      *cache
 	principals *cache
 	metrics    metrics.Metrics
+	needs      atomic.Uint32 // members of the input that some layer can read; only grows
 	names      names
 	empty      empties
 }

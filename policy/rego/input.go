@@ -13,50 +13,58 @@ import (
 
 const inputVersion = policy.InputVersion
 
-// build makes the input document as one term. It must equal what
-// policy.Input's JSON form says; a test compares the two.
+// build makes the input document as one term, as far as some layer of the engine
+// can read it.
+// The arguments and amounts always are: where they cannot be read, the answer is
+// no, whatever the layers look at.
 func (e *Engine) build(in *policy.Input) (any, error) {
+	return e.document(in, need(e.needs.Load())|needArgs|needAmounts)
+}
+
+// document makes the members of the input that are needed. With everything it
+// must equal what policy.Input's JSON form says; a test compares the two.
+func (e *Engine) document(in *policy.Input, needs need) (*ast.Term, error) {
 	n := &e.names
-	args, err := e.object("args", in.Args)
-	if err != nil {
-		return nil, err
+	var failed error
+	pairs := make([][2]*ast.Term, 0, len(members))
+	add := func(bit need, name *ast.Term, make func() (*ast.Term, error)) {
+		if needs&bit == 0 || failed != nil {
+			return
+		}
+		var v *ast.Term
+		if v, failed = make(); failed == nil {
+			pairs = append(pairs, pair(name, v))
+		}
 	}
-	tool, err := e.tool(&in.Tool)
-	if err != nil {
-		return nil, err
-	}
-	principal, err := e.principal(&in.Principal)
-	if err != nil {
-		return nil, err
-	}
-	amounts, err := e.amounts(in.Amounts)
-	if err != nil {
-		return nil, err
-	}
-	limits, err := e.limits(&in.Limits)
-	if err != nil {
-		return nil, err
-	}
-	return object(
-		pair(n.version, n.inputTag),
-		pair(n.tool, tool),
-		pair(n.args, args),
-		pair(n.amounts, amounts),
-		pair(n.principal, principal),
-		pair(n.agent, object(pair(n.id, str(in.Agent.ID)))),
-		pair(n.run, object(
+	plain := func(t *ast.Term) (*ast.Term, error) { return t, nil }
+	add(needVersion, n.version, func() (*ast.Term, error) { return plain(n.inputTag) })
+	add(needTool, n.tool, func() (*ast.Term, error) { return e.tool(&in.Tool) })
+	add(needArgs, n.args, func() (*ast.Term, error) { return e.object("args", in.Args) })
+	add(needAmounts, n.amounts, func() (*ast.Term, error) { return e.amounts(in.Amounts) })
+	add(needPrincipal, n.principal, func() (*ast.Term, error) { return e.principal(&in.Principal) })
+	add(needAgent, n.agent, func() (*ast.Term, error) { return plain(object(pair(n.id, str(in.Agent.ID)))) })
+	add(needRun, n.run, func() (*ast.Term, error) {
+		return plain(object(
 			pair(n.id, str(in.Run.ID)), pair(n.turn, integer(int64(in.Run.Turn))),
-			pair(n.labels, e.list(in.Run.Labels)), pair(n.parent, str(in.Run.Parent)))),
-		pair(n.call, object(
+			pair(n.labels, e.list(in.Run.Labels)), pair(n.parent, str(in.Run.Parent))))
+	})
+	add(needCall, n.call, func() (*ast.Term, error) {
+		return plain(object(
 			pair(n.id, str(in.Call.ID)), pair(n.source, str(in.Call.Source)), pair(n.route, str(in.Call.Route)),
-			pair(n.attempt, integer(int64(in.Call.Attempt))), pair(n.purpose, str(in.Call.Purpose)))),
-		pair(n.targets, e.targets(in.Targets)),
-		pair(n.origins, e.origins(in.Origins)),
-		pair(n.approval, e.approval(in.Approval)),
-		pair(n.limits, limits),
-		pair(n.env, object(pair(n.name, str(in.Env)))),
-		pair(n.time, ast.StringTerm(in.Time.UTC().Format(time.RFC3339Nano))),
-	), nil
+			pair(n.attempt, integer(int64(in.Call.Attempt))), pair(n.purpose, str(in.Call.Purpose))))
+	})
+	add(needTargets, n.targets, func() (*ast.Term, error) { return plain(e.targets(in.Targets)) })
+	add(needOrigins, n.origins, func() (*ast.Term, error) { return plain(e.origins(in.Origins)) })
+	add(needApproval, n.approval, func() (*ast.Term, error) { return plain(e.approval(in.Approval)) })
+	add(needLimits, n.limits, func() (*ast.Term, error) { return e.limits(&in.Limits) })
+	add(needEnv, n.env, func() (*ast.Term, error) { return plain(object(pair(n.name, str(in.Env)))) })
+	add(needTime, n.time, func() (*ast.Term, error) {
+		return plain(ast.StringTerm(in.Time.UTC().Format(time.RFC3339Nano)))
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return object(pairs...), nil
 }
 
 // tool is cached: entries change only with the registry.

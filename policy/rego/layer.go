@@ -83,6 +83,7 @@ func (e *Engine) load(s Source) (*Layer, error) {
 	if l.compiler, err = l.compile(l.modules); err != nil {
 		return nil, err
 	}
+	e.needs.Or(uint32(needsOf(l.compiler.Modules)))
 	return l, l.prepare()
 }
 

@@ -14,7 +14,8 @@ import (
 // asked before anything is written, so that a refusal leaves no trace and no
 // savepoint is needed: this goroutine is the only writer, and what it read stays
 // true until it writes.
-func (w *writer) change(f record.Facts) error {
+func (w *writer) change(p prepared) error {
+	f := p.facts
 	if err := w.premise(f); err != nil {
 		return err
 	}
@@ -30,18 +31,19 @@ func (w *writer) change(f record.Facts) error {
 	}
 	// The insert of a call is the last thing that can refuse (the unique index),
 	// and a refused statement changes nothing.
-	if err := w.move(f); err != nil {
+	if err := w.move(p); err != nil {
 		return err
 	}
 	for _, l := range levels {
 		w.counters[l.key] = l.level
 		w.dirty[l.key] = struct{}{}
 	}
-	return w.rest(f)
+	return w.rest(p)
 }
 
 // rest writes what cannot refuse any more; an error here is the file's.
-func (w *writer) rest(f record.Facts) error {
+func (w *writer) rest(ready prepared) error {
+	f := ready.facts
 	if f.Run != nil {
 		if err := w.putRun(*f.Run); err != nil {
 			return err
@@ -78,8 +80,8 @@ func (w *writer) rest(f record.Facts) error {
 		}
 		w.generation = a.To
 	}
-	for _, e := range f.Events {
-		if err := w.run(insertEvent, micro(e.At), e.Tenant, string(e.Kind), e.Run, e.Call, e.Approval, encode(e.Who), text(e.Body)); err != nil {
+	for i, e := range f.Events {
+		if err := w.run(insertEvent, micro(e.At), e.Tenant, string(e.Kind), e.Run, e.Call, e.Approval, ready.who[i], text(e.Body)); err != nil {
 			return err
 		}
 	}
@@ -257,28 +259,24 @@ func (w *writer) flush() error {
 }
 
 // move writes the call.
-func (w *writer) move(f record.Facts) error {
-	m := f.Call
+func (w *writer) move(p prepared) error {
+	m := p.facts.Call
 	if m == nil {
 		return nil
 	}
-	c := &m.After
-	if m.From == record.None {
-		err := w.run(insertCall, callColumns(c)...)
-		if err != nil && sqlite.ErrCode(err).ToPrimary() == sqlite.ResultConstraint {
-			if sqlite.ErrCode(err) == sqlite.ResultConstraintUnique || sqlite.ErrCode(err) == sqlite.ResultConstraintPrimaryKey {
-				return &record.Refusal{Kind: record.RefusedEqual, What: "an equal call is open"}
-			}
+	statement := updateCall
+	switch m.From {
+	case record.None:
+		err := w.run(insertCall, p.call...)
+		switch sqlite.ErrCode(err) {
+		case sqlite.ResultConstraintUnique, sqlite.ResultConstraintPrimaryKey:
+			return &record.Refusal{Kind: record.RefusedEqual, What: "an equal call is open"}
 		}
 		return err
+	case record.Executing:
+		statement = settleCall
 	}
-	var err error
-	if m.From == record.Executing {
-		err = w.run(settleCall, settleColumns(c, m)...)
-	} else {
-		err = w.run(updateCall, updateColumns(c, m)...)
-	}
-	if err != nil {
+	if err := w.run(statement, p.call...); err != nil {
 		return err
 	}
 	if w.conn.Changes() == 0 {
@@ -361,7 +359,7 @@ func (w *writer) sweep(s record.Sweep) error {
 		if err != nil {
 			return err
 		}
-		err = w.change(c.Facts())
+		err = w.change(prepare(c.Facts()))
 		var refused *record.Refusal
 		if errors.As(err, &refused) {
 			// It cannot happen; if it did, half a sweep would stand. The batch fails.

@@ -208,8 +208,8 @@ func (s *Store) Prior(ctx context.Context, tenant record.TenantID, lineage recor
 		if p.Rejection, err = s.rejection(conn, tenant, lineage, effect); err != nil {
 			return err
 		}
-		one := func(into **record.Call, where string, args ...any) error {
-			return each(conn, `SELECT `+callFields+` FROM calls WHERE `+where, func(s *sqlite.Stmt) error {
+		one := func(into **record.Call, query string, args ...any) error {
+			return each(conn, query, func(s *sqlite.Stmt) error {
 				c, err := scanCall(s)
 				*into = &c
 				return err
@@ -221,8 +221,7 @@ func (s *Store) Prior(ctx context.Context, tenant record.TenantID, lineage recor
 				return err
 			}
 			if named.Version > 0 {
-				if err := one(&p.Same, `tenant = ? AND lineage = ? AND occurrence = ? AND read_only = 0 ORDER BY id DESC LIMIT 1`,
-					tenant, lineage, occurrence); err != nil {
+				if err := one(&p.Same, selectSame, tenant, lineage, occurrence); err != nil {
 					return err
 				}
 			}
@@ -230,15 +229,13 @@ func (s *Store) Prior(ctx context.Context, tenant record.TenantID, lineage recor
 		if asked.Version == 0 {
 			return nil // nobody ever asked for this effect
 		}
-		if err := one(&p.Equal, `tenant = ? AND lineage = ? AND effect = ? AND occurrence = ? AND read_only = 0
-			AND state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing', 'unknown')`, tenant, lineage, effect[:], occurrence); err != nil {
+		if err := one(&p.Equal, selectEqual, tenant, lineage, effect[:], occurrence); err != nil {
 			return err
 		}
-		if err := one(&p.Done, `tenant = ? AND effect = ? AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`, tenant, effect[:]); err != nil {
+		if err := one(&p.Done, selectDone, tenant, effect[:]); err != nil {
 			return err
 		}
-		return each(conn, `SELECT `+callFields+` FROM calls WHERE tenant = ? AND effect = ? AND read_only = 0
-			AND state IN ('executing', 'unknown') ORDER BY id LIMIT 20`, func(s *sqlite.Stmt) error {
+		return each(conn, selectUnsettled, func(s *sqlite.Stmt) error {
 			c, err := scanCall(s)
 			p.Unsettled = append(p.Unsettled, c)
 			return err
@@ -271,11 +268,7 @@ func (s *Store) rejection(conn *sqlite.Conn, tenant record.TenantID, lineage rec
 // Unused implements dispatch.Store.
 func (s *Store) Unused(ctx context.Context, tenant record.TenantID, lineage record.LineageID, tool string, now time.Time) (c *record.Call, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return each(conn, `SELECT `+callFields+` FROM calls WHERE tenant = ? AND lineage = ? AND read_only = 0
-			AND state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing', 'unknown')
-			AND state = 'approval_pending' AND tool = ? AND EXISTS (SELECT 1 FROM approvals
-				WHERE approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved' AND approvals.expires > ?)
-			ORDER BY id DESC LIMIT 1`, func(s *sqlite.Stmt) error {
+		return each(conn, selectUnused, func(s *sqlite.Stmt) error {
 			found, err := scanCall(s)
 			c = &found
 			return err
@@ -287,9 +280,7 @@ func (s *Store) Unused(ctx context.Context, tenant record.TenantID, lineage reco
 // OpenCalls implements dispatch.Store.
 func (s *Store) OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) (out []record.Call, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return each(conn, `SELECT `+callFields+` FROM calls WHERE tenant = ? AND run = ?
-			AND state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing', 'unknown') ORDER BY id LIMIT ?`,
-			collect(&out, scanCall), tenant, run, int64(n))
+		return each(conn, selectOpen, collect(&out, scanCall), tenant, run, int64(n))
 	})
 	return out, err
 }
@@ -465,7 +456,7 @@ func (s *Store) Events(ctx context.Context, q dispatch.EventQuery) (out []record
 		w.and("run = ?", q.Run)
 	}
 	if q.Call != "" {
-		w.and("call = ?", q.Call)
+		w.and("call = ? AND call <> ''", q.Call)
 	}
 	in(&w, "kind", q.Kinds)
 	err = s.read(ctx, func(conn *sqlite.Conn) error {

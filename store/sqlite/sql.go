@@ -13,6 +13,13 @@ import (
 )
 
 const (
+	// The conditions of the partial indexes, word for word, or a leading part of
+	// them: that is how SQLite knows that it may use one. They are OR chains,
+	// because an IN opens a table of its own on every write.
+	isWaiting   = `(state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized')`
+	isOpen      = `(state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized' OR state = 'executing' OR state = 'unknown')`
+	isUnsettled = `(state = 'executing' OR state = 'unknown')`
+
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holds, outcome, result, proposed, changed, expires, due`
@@ -56,7 +63,22 @@ const (
 	selectEffect = `SELECT version FROM effects WHERE tenant = ? AND effect = ?`
 	upsertEffect = `INSERT INTO effects (tenant, effect, version) VALUES (?,?,1) ON CONFLICT (tenant, effect) DO UPDATE SET version = version + 1`
 
-	selectWaiting = `SELECT id FROM calls WHERE tenant = ? AND run = ? AND state IN ('proposed', 'approval_pending', 'dispatch_authorized')`
+	// Without statistics SQLite would rather walk a tenant's calls than use a partial
+	// index, so each query names the one it is for.
+	selectWaiting = `SELECT id FROM calls INDEXED BY calls_run WHERE tenant = ? AND run = ? AND ` + isWaiting
+	selectOpen    = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_run WHERE tenant = ? AND run = ? AND ` + isOpen + ` ORDER BY id LIMIT ?`
+	selectSame    = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_occurrence WHERE tenant = ? AND lineage = ? AND occurrence = ?
+		AND occurrence <> '' AND read_only = 0 ORDER BY id DESC LIMIT 1`
+	selectEqual = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_equal WHERE tenant = ? AND lineage = ? AND effect = ? AND occurrence = ?
+		AND read_only = 0 AND ` + isOpen
+	selectDone = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
+		AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`
+	selectUnsettled = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
+		AND read_only = 0 AND ` + isUnsettled + ` ORDER BY id LIMIT 20`
+	selectUnused = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_equal WHERE tenant = ? AND lineage = ? AND read_only = 0 AND ` + isOpen + `
+		AND state = 'approval_pending' AND tool = ? AND EXISTS (SELECT 1 FROM approvals
+			WHERE approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved' AND approvals.expires > ?)
+		ORDER BY id DESC LIMIT 1`
 )
 
 // run executes a statement that returns no rows.

@@ -44,9 +44,35 @@ type counterKey struct {
 }
 
 type request struct {
+	prepared
+	done chan error // one send; the receiver may be gone
+	err  error
+}
+
+// prepared is a change with its rows made ready. Callers do it, in parallel: the
+// writer has the one transaction, and no time for encoding.
+type prepared struct {
 	facts record.Facts
-	done  chan error // one send; the receiver may be gone
-	err   error
+	call  []any  // the bound columns of the call's insert or update
+	who   []text // of each event
+}
+
+func prepare(f record.Facts) prepared {
+	p := prepared{facts: f, who: make([]text, len(f.Events))}
+	if m := f.Call; m != nil {
+		switch m.From {
+		case record.None:
+			p.call = callColumns(&m.After)
+		case record.Executing:
+			p.call = settleColumns(&m.After, m)
+		default:
+			p.call = updateColumns(&m.After, m)
+		}
+	}
+	for i := range f.Events {
+		p.who[i] = encode(f.Events[i].Who)
+	}
+	return p
 }
 
 func newWriter(conn *sqlite.Conn, runs *runCache, o Options) (*writer, error) {
@@ -65,7 +91,7 @@ func newWriter(conn *sqlite.Conn, runs *runCache, o Options) (*writer, error) {
 // apply hands a change over and waits for its commit. A caller that stops
 // waiting does not stop the change: it learns that the outcome is not known.
 func (w *writer) apply(ctx context.Context, f record.Facts) error {
-	r := &request{facts: f, done: make(chan error, 1)}
+	r := &request{prepared: prepare(f), done: make(chan error, 1)}
 	select {
 	case w.in <- r:
 	case <-w.done:
@@ -142,7 +168,7 @@ func (w *writer) commit(batch []*request) bool {
 		return true
 	}
 	for i, r := range batch {
-		r.err = w.change(r.facts)
+		r.err = w.change(r.prepared)
 		var refused *record.Refusal
 		if r.err == nil || errors.As(r.err, &refused) {
 			continue

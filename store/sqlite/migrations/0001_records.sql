@@ -13,7 +13,7 @@ CREATE TABLE runs (
   vouched INTEGER NOT NULL,
   turn    INTEGER NOT NULL,
   turns   INTEGER NOT NULL,
-  state   TEXT NOT NULL CHECK (state IN ('awaiting_user', 'model_pending', 'terminated')),
+  state   TEXT NOT NULL CHECK (state = 'awaiting_user' OR state = 'model_pending' OR state = 'terminated'),
   version INTEGER NOT NULL,
   opened  INTEGER NOT NULL,
   active  INTEGER NOT NULL,
@@ -48,8 +48,7 @@ CREATE TABLE calls (
   route      TEXT NOT NULL,
   purpose    TEXT NOT NULL,
   details    TEXT NOT NULL,  -- JSON: targets, edits, shown, effect text, blank
-  state      TEXT NOT NULL CHECK (state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing',
-             'unknown', 'succeeded', 'failed', 'denied', 'expired', 'canceled', 'revoked')),
+  state      TEXT NOT NULL CHECK (state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized' OR state = 'executing' OR state = 'unknown' OR state = 'succeeded' OR state = 'failed' OR state = 'denied' OR state = 'expired' OR state = 'canceled' OR state = 'revoked'),
   version    INTEGER NOT NULL,
   decision   TEXT NOT NULL,  -- JSON
   binding    BLOB NOT NULL,
@@ -71,11 +70,11 @@ CREATE TABLE calls (
 -- Rule A6: one open call for an effect and an occurrence in a lineage. A read's
 -- occurrence is its own (rule A5), so that reads are never merged.
 CREATE UNIQUE INDEX calls_equal ON calls (tenant, lineage, effect, occurrence)
-  WHERE read_only = 0 AND state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing', 'unknown');
+  WHERE read_only = 0 AND (state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized' OR state = 'executing' OR state = 'unknown');
 CREATE INDEX calls_occurrence ON calls (tenant, lineage, occurrence) WHERE read_only = 0 AND occurrence <> '';
-CREATE INDEX calls_effect ON calls (tenant, effect) WHERE read_only = 0 AND state IN ('executing', 'unknown', 'succeeded');
+CREATE INDEX calls_effect ON calls (tenant, effect) WHERE read_only = 0 AND (state = 'executing' OR state = 'unknown' OR state = 'succeeded');
 CREATE INDEX calls_run ON calls (tenant, run)
-  WHERE state IN ('proposed', 'approval_pending', 'dispatch_authorized', 'executing', 'unknown');
+  WHERE (state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized' OR state = 'executing' OR state = 'unknown');
 CREATE INDEX calls_due ON calls (due) WHERE due IS NOT NULL;
 
 -- One row for each effect that was ever asked for, and for each occurrence: its version rises with every
@@ -99,7 +98,7 @@ CREATE TABLE approvals (
   binding  BLOB NOT NULL,
   rule     TEXT NOT NULL,  -- JSON
   code     TEXT NOT NULL,
-  state    TEXT NOT NULL CHECK (state IN ('pending', 'approved', 'rejected', 'expired', 'void', 'consumed')),
+  state    TEXT NOT NULL CHECK (state = 'pending' OR state = 'approved' OR state = 'rejected' OR state = 'expired' OR state = 'void' OR state = 'consumed'),
   version  INTEGER NOT NULL,
   replaces TEXT NOT NULL,
   asked    INTEGER NOT NULL,
@@ -115,7 +114,7 @@ CREATE TABLE answers (
   approval TEXT NOT NULL,
   issuer   TEXT NOT NULL,
   subject  TEXT NOT NULL,
-  word     TEXT NOT NULL CHECK (word IN ('approved', 'rejected')),
+  word     TEXT NOT NULL CHECK (word = 'approved' OR word = 'rejected'),
   note     TEXT NOT NULL,
   groups   TEXT NOT NULL,  -- JSON
   binding  BLOB NOT NULL,
