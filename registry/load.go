@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/yamlfile"
 )
@@ -99,7 +100,7 @@ func LockPath(file string) string {
 
 // Parse is Load for texts that are already read.
 func Parse(sources []Source, o Options) (*Snapshot, error) {
-	b := &builder{options: o, snapshot: newSnapshot(o.Environment), tools: map[string]string{}}
+	b := &builder{options: o, snapshot: newSnapshot(o.Environment), tools: map[string]string{}, schemas: map[canon.Digest]*schema{}}
 	files, locks := make([]File, len(sources)), make([]*Lock, len(sources))
 	for i, s := range sources {
 		b.problems = append(b.problems, yamlfile.Decode(s.Name, s.Text, &files[i])...)
@@ -131,7 +132,8 @@ type builder struct {
 	options  Options
 	snapshot *Snapshot
 	problems yamlfile.Problems
-	tools    map[string]string // name to place, also of tools for other environments
+	tools    map[string]string        // name to place, also of tools for other environments
+	schemas  map[canon.Digest]*schema // compiled, by text
 }
 
 func (b *builder) fail(place yamlfile.Place, path, format string, args ...any) {

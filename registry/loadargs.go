@@ -94,16 +94,30 @@ func (b *builder) compile(t *Tool) error {
 	if err != nil {
 		return err
 	}
-	if t.input, err = compile(visible, true); err != nil {
+	if t.input, err = b.schema(visible, true); err != nil {
 		return fmt.Errorf("the input schema %w", err)
 	}
 	t.listed = visible
 	if t.Pin.OutputSchema != nil {
-		if t.output, err = compile(t.Pin.OutputSchema, false); err != nil {
+		if t.output, err = b.schema(t.Pin.OutputSchema, false); err != nil {
 			return fmt.Errorf("the output schema %w", err)
 		}
 	}
 	return nil
+}
+
+// schema compiles a schema once for all tools that pin the same: many do, and a
+// registry of thousands loads faster and stays smaller for it.
+func (b *builder) schema(raw json.RawMessage, closed bool) (*schema, error) {
+	key := canon.Of(fmt.Sprintf("placet/schema/%t", closed), raw)
+	if s, ok := b.schemas[key]; ok {
+		return s, nil
+	}
+	s, err := compile(raw, closed)
+	if err == nil {
+		b.schemas[key] = s
+	}
+	return s, err
 }
 
 // without takes a property out of an object schema, for the argument that
