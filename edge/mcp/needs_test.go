@@ -15,9 +15,11 @@ func needy(l *ledger) http.Handler {
 	s := sdk.NewServer(&sdk.Implementation{Name: "up", Version: "1"}, nil)
 	s.AddTool(&sdk.Tool{Name: "needs", InputSchema: map[string]any{"type": "object"}}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		c := r.ClientCapabilities()
+		//lint:ignore SA1019 tool servers still ask for it
 		if c == nil || c.Sampling == nil {
 			return nil, &jsonrpc.Error{Code: -32021, Message: "sampling", Data: json.RawMessage(`{"requiredCapabilities":{"sampling":{},"x":{"secret":1}}}`)}
 		}
+		//lint:ignore SA1019 tool servers still ask for it
 		l.add("form %t url %t roots %t", c.Elicitation != nil && c.Elicitation.Form != nil, c.Elicitation != nil && c.Elicitation.URL != nil, c.RootsV2 != nil)
 		return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
 	})
