@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance also needs npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance demo
+.PHONY: test lint race fuzz bench bench-smoke conformance demo isolation
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -38,3 +38,8 @@ conformance:
 
 demo:
 	go run ./cmd/placet demo
+
+# Who may do what, every operation, method and command by every kind of caller.
+# Prints isolation: P/N, those cells that hold of all.
+isolation:
+	cd isolation && go test -count=1

@@ -279,7 +279,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		if err != nil {
 			return nil, record.Errorf(record.Invalid, "workloads.%s.key: %w", w.Key, err)
 		}
-		k := identity.WorkloadKey{Name: w.Key, KeyHash: strings.TrimSpace(hash)}
+		k := identity.WorkloadKey{Name: w.Key, KeyHash: strings.TrimSpace(hash), Tenant: w.Value.Tenant}
 		for _, may := range w.Value.Permissions {
 			k.Permissions = append(k.Permissions, identity.Permission(may))
 		}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/edge/console"
@@ -90,6 +91,7 @@ type Placet struct {
 	boundary *dispatch.Boundary
 	servers  *toolmcp.Invoker
 	engine   *rego.Engine
+	signer   *credential.Signer
 	mcp      *edgemcp.Handler
 	handler  http.Handler
 
@@ -118,13 +120,17 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.store, err = sqlite.Open(ctx, o.Config.StorePath(), sqlite.Options{Log: o.Log}); err != nil {
 		return nil, err
 	}
+	// After the store is open: its lock keeps a second process from these keys.
+	if p.signer, err = o.openSigner(); err != nil {
+		return nil, err
+	}
 	handlers, err := o.handlers()
 	if err != nil {
 		return nil, err
 	}
 	p.servers = toolmcp.New(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version})
 	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: chooser{handlers, p.servers}, Clock: o.Clock,
-		Random: o.Random, Log: o.Log, Limits: o.limits()})
+		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}})
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +177,7 @@ func (p *Placet) doors() error {
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
 	console.Mount(mux)
+	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		Wait:      c.Approvals.Wait,

@@ -159,6 +159,7 @@ type Workloads = yamlfile.Entries[Workload]
 // Workload is one program.
 type Workload struct {
 	Key         yamlfile.SecretRef `yaml:"key,required" doc:"Reference to the hash of its key: env:NAME or file:PATH."`
+	Tenant      string             `yaml:"tenant" doc:"Its tenant. Default: the one there is; needed where there are several."`
 	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate."`
 
 	Expires yamlfile.Later `yaml:"expires" doc:"When the key ends."`

@@ -33,6 +33,9 @@ const (
 // tenant is the only one of the demo.
 const tenant = "acme"
 
+// deskFile is the help desk's configuration in the demo's folder.
+const deskFile = "helpdesk.json"
+
 // issuerFile holds the key that signs the demo's tokens.
 const issuerFile = "issuer.json"
 

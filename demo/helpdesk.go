@@ -5,30 +5,68 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/placet-dev/placet/verify"
 )
 
 // keyMeta is where a tool server finds the idempotency key of a call.
 const keyMeta = "dev.placet/idempotency_key"
 
-// helpdesk is the tool server. It knows nothing of Placet but the key in _meta,
-// and does what it is asked: keeping the wrong calls away is not its business.
+// helpdesk is the tool server. Of Placet it knows the key in _meta and the
+// dispatch token, without which it does nothing; beyond that it does what it is
+// asked: keeping the wrong calls away is not its business.
 type helpdesk struct {
+	tokens *verify.Verifier
 	mu     sync.Mutex // guards ledger
 	ledger *ledger
 }
 
-// newHelpdesk makes the handler and the ledger in dir.
+// deskSettings is the help desk's own configuration: whose tokens it takes.
+type deskSettings struct {
+	Issuer   string `json:"issuer"`
+	Audience string `json:"audience"`
+}
+
+func (s deskSettings) write(dir string) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, deskFile), text, 0o600)
+}
+
+// deskTokens makes what checks tokens. The demo has one help desk and never
+// restarts it, so that remembering used tokens in its process is enough.
+func deskTokens(dir string) (*verify.Verifier, error) {
+	text, err := os.ReadFile(filepath.Join(dir, deskFile))
+	if err != nil {
+		return nil, err
+	}
+	var s deskSettings
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, err
+	}
+	return verify.New(verify.Options{Issuer: s.Issuer, Audience: s.Audience, Seen: verify.PerProcess(nil)})
+}
+
+// newHelpdesk makes the handler and the ledger in dir, where its settings are.
 func newHelpdesk(dir string) (http.Handler, func() error, error) {
+	tokens, err := deskTokens(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configure the help desk: %w", err)
+	}
 	l, err := newLedger(filepath.Join(dir, ledgerFile))
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &helpdesk{ledger: l}
+	h := &helpdesk{tokens: tokens, ledger: l}
 	s := sdk.NewServer(&sdk.Implementation{Name: "helpdesk", Version: "1"}, &sdk.ServerOptions{
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
@@ -45,10 +83,30 @@ func newHelpdesk(dir string) (http.Handler, func() error, error) {
 	s.AddTool(&sdk.Tool{Name: "delete_file", Description: "Deletes a file for good. In this demo it only notes that it would.",
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 		InputSchema: schema("path")}, h.does("deleted"))
+	s.AddReceivingMiddleware(h.guard)
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	return mux, func() error { h.mu.Lock(); defer h.mu.Unlock(); return l.conn.Close() }, nil
+}
+
+// guard stands before every tool, also before one that is added later: no call
+// runs without a token for it.
+func (h *helpdesk) guard(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if method != "tools/call" {
+			return next(ctx, method, r)
+		}
+		p, ok := r.GetParams().(*sdk.CallToolParamsRaw)
+		if !ok {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "not a call of a tool"}
+		}
+		call, err := h.tokens.Check(ctx, verify.FromMeta(p.Meta), p.Name, p.Arguments)
+		if err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+		}
+		return next(verify.Into(ctx, call), method, r)
+	}
 }
 
 // schema is of an object with these texts, all of them required.

@@ -47,6 +47,9 @@ func build(ctx context.Context, self []string) (*house, error) {
 	if h.door, err = listen(); err != nil {
 		return h, err
 	}
+	if err := (deskSettings{Issuer: h.url(), Audience: h.deskURL()}).write(dir); err != nil {
+		return h, err
+	}
 	if h.helpdesk, err = start(ctx, self, roleHelpdesk, dir, h.desk); err != nil {
 		return h, err
 	}
@@ -91,7 +94,7 @@ func (h *house) tear() error {
 // configure writes what an operator would: configuration, registry, policy, the
 // development issuer, and the lock with what the help desk offers.
 func (h *house) configure(ctx context.Context) (err error) {
-	replace := strings.NewReplacer("{listen}", h.door.Addr().String(), "{helpdesk}", "http://"+h.desk.Addr().String()+"/mcp")
+	replace := strings.NewReplacer("{listen}", h.door.Addr().String(), "{helpdesk}", h.deskURL())
 	for from, to := range map[string]string{
 		"files/placet.yaml": "placet.yaml", "files/tools.yaml": "tools.yaml", "policy/main.rego": "policy/main.rego",
 	} {
@@ -152,6 +155,7 @@ func (h *house) pin(ctx context.Context) error {
 }
 
 func (h *house) url() string        { return "http://" + h.door.Addr().String() }
+func (h *house) deskURL() string    { return "http://" + h.desk.Addr().String() + "/mcp" }
 func (h *house) ledgerPath() string { return filepath.Join(h.dir, ledgerFile) }
 
 // restart kills the gateway and opens it again on the same store and port. between

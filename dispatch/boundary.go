@@ -24,6 +24,7 @@ type Options struct {
 	Random  io.Reader // for IDs
 	Log     *slog.Logger
 	Limits  Limits
+	Signer  Signer // of dispatch tokens; nil: calls to servers that verify one fail before their effect
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -107,6 +108,7 @@ type Boundary struct {
 	random  io.Reader
 	log     *slog.Logger
 	limits  Limits
+	signer  Signer
 
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
@@ -127,7 +129,7 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log,
+		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },

@@ -228,9 +228,6 @@ func (p *Proposal) staleTurn(run record.Run) string {
 // known answers a proposal that is not new: rules A6 and A7, and the repeats of
 // an occurrence. done is false when the proposal is a new call.
 func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool, p *Proposal, dispatch bool) (Answer, bool, error) {
-	if e.call.Edits != "" {
-		return Answer{}, false, nil // an edit is a new proposal by what it is (rule A10)
-	}
 	if same := e.prior.Same; same != nil {
 		switch {
 		case same.Effect != e.call.Effect || same.Digest != e.call.Digest:
@@ -244,11 +241,13 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 		// It was denied, canceled, revoked or expired: decided anew.
 	}
 	if equal := e.prior.Equal; equal != nil {
-		if equal.State.Waiting() || equal.Digest == e.call.Digest {
+		// An edit is a new proposal (rule A10), unless it is this one sent again.
+		if equal.Digest == e.call.Digest || equal.State.Waiting() && e.call.Edits == "" {
 			answer, err := b.resume(ctx, p.Caller, equal.ID, dispatch, p.Progress)
 			return answer, true, err
 		}
-		// Rule A8: another digest while the effect is unsettled is a call of its own.
+		// Another digest while the effect is unsettled (rule A8), or an edit that keeps
+		// the effect, is a call of its own.
 		e.call.Occurrence = e.call.Occurrence + "#" + string(e.call.ID)
 	}
 	if done := e.prior.Done; done != nil && e.call.Occurrence == "" && tool.Repeat.Answer == registry.RepeatReturn && e.repeats(done) {

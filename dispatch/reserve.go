@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
@@ -43,10 +44,26 @@ func (b *Boundary) work(e *evaluation, c record.Call, deadline time.Time, progre
 	if !e.server.InputRequired {
 		questions = Questions{}
 	}
-	return Work{
+	w := Work{
 		Questions: questions,
 		Tool:      e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,
-		Arguments: withKey(e.tool.IdempotencyArgument, c.Arguments, c.Key), Input: c.Input, Key: c.Key, Deadline: deadline, Progress: progress,
+		Arguments: withKey(e.tool.IdempotencyArgument, c.Arguments, c.Key), Input: c.Input, Key: c.Key, Targets: c.Targets,
+		Deadline: deadline, Lease: c.Lease, Progress: progress,
+	}
+	if e.server.DispatchToken {
+		w.Token = b.token(w)
+	}
+	return w
+}
+
+// token signs w each time it is called, after the reservation is durable: a token
+// for a call that was not reserved never exists.
+func (b *Boundary) token(w Work) func() (string, error) {
+	return func() (string, error) {
+		if b.signer == nil {
+			return "", errors.New("the server verifies dispatch tokens, and this boundary signs none")
+		}
+		return b.signer.Sign(w)
 	}
 }
 

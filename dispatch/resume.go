@@ -124,6 +124,19 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 	return b.decideAgain(ctx, caller, l, now, progress)
 }
 
+// admits reports whether a caller may call a tool now, as far as the registry says.
+func (b *Boundary) admits(c identity.Caller, name string) bool {
+	a := b.now.Load()
+	if a == nil {
+		return false
+	}
+	tool, ok := a.Registry.Tool(name)
+	if ok {
+		_, ok = tool.Admits(c.Owner(), c.Scopes(), c.Groups())
+	}
+	return ok
+}
+
 // withheld denies the answer of a call whose tool the caller may not call now.
 func (b *Boundary) withheld(ctx context.Context, caller identity.Caller, c record.Call, now time.Time) (Answer, bool, error) {
 	a := b.now.Load()
@@ -260,6 +273,12 @@ func (b *Boundary) Show(ctx context.Context, c identity.Caller, id record.CallID
 	l, err := b.own(ctx, c, id)
 	if err != nil {
 		return Answer{}, err
+	}
+	if !b.admits(c, l.Call.Tool.Name) && l.Call.Outcome != nil {
+		// Whoever may not call the tool now may not read what it returned either.
+		outcome := *l.Call.Outcome
+		outcome.Result = nil
+		l.Call.Outcome = &outcome
 	}
 	switch l.Call.State {
 	case record.Succeeded:

@@ -133,6 +133,9 @@ func TestRule_A7_ALostAnswerNeverDoublesAnEffect(t *testing.T) {
 	if a, err := s.Dispatch(s.ctx, s.caller(unscoped), first.Call.ID, nil); err != nil || a.Verdict != record.Deny || a.Code != record.CodeMissingScope || a.Result != nil {
 		t.Fatalf("by its ID: %s %s %s %v", a.Verdict, a.Code, a.Result, err)
 	}
+	if a, err := s.Show(s.ctx, s.caller(unscoped), first.Call.ID); err != nil || a.State() != record.Succeeded || a.Result != nil || a.Call.Outcome.Result != nil {
+		t.Fatalf("shown by its ID: %s %s %v", a.State(), a.Result, err)
+	}
 	// Another principal's equal call is its own.
 	berta := anna
 	berta.subject = "berta"
@@ -236,6 +239,18 @@ func TestRule_A10_EditedArgumentsAreANewProposal(t *testing.T) {
 	edited := s.do(anna, "refund", `{"order":"ord_1","amount":4800}`, func(p *dispatch.Proposal) { p.Edits = held.Call.ID })
 	if edited.Call.ID == held.Call.ID || edited.Verdict != record.RequiresApproval || edited.Call.Edits != held.Call.ID {
 		t.Fatalf("an edit rides on the earlier yes: %+v", edited)
+	}
+	s.ran(0)
+	edit := func(arguments string) dispatch.Answer {
+		return s.do(anna, "refund", arguments, func(p *dispatch.Proposal) { p.Edits = held.Call.ID })
+	}
+	if again := edit(`{"order":"ord_1","amount":4800}`); again.Call == nil || again.Call.ID != edited.Call.ID {
+		t.Fatalf("the same edit sent again: %s %s", again.Verdict, again.Code)
+	}
+	// An edit beside the effect is a proposal of its own too: what was approved is the call as it was.
+	noted := edit(`{"order":"ord_1","amount":300,"note":"other words"}`)
+	if noted.Call == nil || noted.Call.ID == held.Call.ID || noted.Verdict != record.RequiresApproval {
+		t.Fatalf("an edit that keeps the effect: %s %s", noted.Verdict, noted.Code)
 	}
 	s.ran(0)
 	s.wants(s.do(anna, "refund", `{"order":"ord_1","amount":300}`), record.Allow, record.CodeNone, record.Succeeded)

@@ -31,9 +31,20 @@ type Work struct {
 	Arguments json.RawMessage // canonical; goes upstream byte for byte
 	Input     json.RawMessage // answers to the server's own questions, or nil
 	Key       string          // idempotency key, one for all attempts
+	Targets   []record.Target // what the call acts on
 	Questions Questions       // what the server may ask back in place of a result
 	Deadline  time.Time       // with a monotonic reading; checked just before the first byte leaves (rule E5)
+	Lease     time.Time       // by the boundary's clock: until when the attempt may have its effect (rules A11, E5)
 	Progress  func(json.RawMessage)
+	// Token makes a dispatch token for one sending of the call, or is nil when the
+	// server verifies none. When it fails nothing may be sent.
+	Token func() (string, error)
+}
+
+// Signer makes dispatch tokens. A token says what the work is and who it is for,
+// ends no later than the lease, and is never the same twice.
+type Signer interface {
+	Sign(Work) (string, error)
 }
 
 // Questions are the kinds of question that a request's client can answer in the

@@ -38,17 +38,17 @@ type ServerEntry struct {
 	Stateless     bool          `yaml:"stateless" doc:"Sessions may be shared between principals."`
 	ToolsMaxAge   time.Duration `yaml:"tools_max_age" default:"60s" doc:"How old the server's list of tools may be when a call is checked against it."`
 	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
+	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
 
-	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile that calls carry."`
-	DispatchToken yamlfile.Later `yaml:"dispatch_token" doc:"The server verifies dispatch tokens."`
-	Queries       yamlfile.Later `yaml:"queries" doc:"Folder of named SQL queries."`
-	Database      yamlfile.Later `yaml:"database" doc:"Kind of database that the queries run on."`
-	Lease         yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
-	Unverified    yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
-	SameUser      yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
-	Sandbox       yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
-	Egress        yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
-	Network       yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
+	Credential yamlfile.Later `yaml:"credential" doc:"Credential profile that calls carry."`
+	Queries    yamlfile.Later `yaml:"queries" doc:"Folder of named SQL queries."`
+	Database   yamlfile.Later `yaml:"database" doc:"Kind of database that the queries run on."`
+	Lease      yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
+	Unverified yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
+	SameUser   yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
+	Sandbox    yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
+	Egress     yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
+	Network    yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
 }
 
 // Hints names what people write for a key.

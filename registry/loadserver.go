@@ -24,6 +24,7 @@ func (b *builder) servers(f File, lock *Lock) {
 		s := &Server{
 			Name: e.Key, Place: string(e.Place), URL: e.Value.URL, Command: e.Value.Command, Env: e.Value.Env,
 			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
+			DispatchToken: e.Value.DispatchToken,
 		}
 		b.checkServer(e.Place, path, s)
 		b.pinServer(e.Place, path, s, lock)
@@ -124,7 +125,8 @@ func serverDigest(s *Server) canon.Digest {
 		InputRequired bool
 		ToolsMaxAge   string
 		Pin           *ServerPin
-	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin})
+		DispatchToken bool `json:",omitempty"` // came later: it leaves the digests of servers without it
+	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken})
 	if err != nil {
 		// Only text, numbers and booleans are encoded: this cannot fail, and if
 		// it did, an own digest for each load would void approvals, not keep them.

@@ -70,23 +70,42 @@ func (p *planner) add(d Direction, t *Tool, detail string) {
 func (p *planner) servers(old, new *Snapshot) {
 	for _, name := range sortedKeysOf(new.servers) {
 		a, b := old.servers[name], new.servers[name]
-		d, detail := Changed, "is reached in another way"
 		switch {
 		case a == nil:
-			d, detail = Added, "is new"
-		case a.Digest == b.Digest:
-			continue
-		case b.Stateless && !a.Stateless:
-			d, detail = Weakened, "sessions may be shared between principals"
-		case b.InputRequired && !a.InputRequired:
-			d, detail = Weakened, "may ask back during a call"
+			p.addServer(Added, b, "is new")
+		case a.Digest != b.Digest:
+			p.compareServers(a, b)
 		}
-		p.changes = append(p.changes, Change{d, "server " + name, detail, b.Place})
 	}
 	for _, name := range sortedKeysOf(old.servers) {
 		if new.servers[name] == nil {
 			p.changes = append(p.changes, Change{Removed, "server " + name, "is no longer there", old.servers[name].Place})
 		}
+	}
+}
+
+func (p *planner) addServer(d Direction, s *Server, detail string) {
+	p.changes = append(p.changes, Change{d, "server " + s.Name, detail, s.Place})
+}
+
+// compareServers names every setting that lets more through, and the rest as one.
+func (p *planner) compareServers(a, b *Server) {
+	if b.Stateless && !a.Stateless {
+		p.addServer(Weakened, b, "sessions may be shared between principals")
+	}
+	if b.InputRequired && !a.InputRequired {
+		p.addServer(Weakened, b, "may ask back during a call")
+	}
+	switch {
+	case a.DispatchToken && !b.DispatchToken:
+		p.addServer(Weakened, b, "calls carry no dispatch token any more")
+	case b.DispatchToken && !a.DispatchToken:
+		p.addServer(Tightened, b, "calls carry a dispatch token")
+	}
+	rest := *a // with what was named above as it is now
+	rest.DispatchToken, rest.Stateless, rest.InputRequired = b.DispatchToken, a.Stateless || b.Stateless, a.InputRequired || b.InputRequired
+	if serverDigest(&rest) != b.Digest {
+		p.addServer(Changed, b, "is reached in another way")
 	}
 }
 

@@ -73,6 +73,43 @@ func TestPlanWeighsEachChange(t *testing.T) {
 	}
 }
 
+// TestPlanOfServers: what lets more through is named, and nothing hides behind it.
+func TestPlanOfServers(t *testing.T) {
+	parse := func(server string) *Snapshot {
+		s, err := Parse([]Source{{Name: "tools.yaml", Text: []byte("version: 1\nservers: {desk: {" + server + "}}")}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const url = "url: https://desk.example/mcp"
+	for _, c := range []struct {
+		from, to string
+		want     []string
+	}{
+		{url, url + ", dispatch_token: true", []string{"tightened calls carry a dispatch token"}},
+		{url + ", dispatch_token: true", url, []string{"weakened calls carry no dispatch token any more"}},
+		{url + ", dispatch_token: true", url + ", stateless: true",
+			[]string{"weakened sessions may be shared between principals", "weakened calls carry no dispatch token any more"}},
+		{url + ", dispatch_token: true", "url: https://else.example/mcp",
+			[]string{"weakened calls carry no dispatch token any more", "changed is reached in another way"}},
+		{url + ", stateless: true", url, []string{"changed is reached in another way"}},
+		{url, url + ", tools_max_age: 30s", []string{"changed is reached in another way"}},
+		{url, url + ", dispatch_token: false", nil},
+	} {
+		var got []string
+		for _, ch := range Plan(parse(c.from), parse(c.to)) {
+			got = append(got, string(ch.Direction)+" "+ch.Detail)
+			if ch.Subject != "server desk" || ch.Place == "" {
+				t.Errorf("%+v", ch)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s → %s\ngot  %q\nwant %q", c.from, c.to, got, c.want)
+		}
+	}
+}
+
 func TestPlanOfWholeTools(t *testing.T) {
 	one := mustParse(t, planEntry, planLock(t))
 	two := mustParse(t, "  y: {server: helpdesk, scope: a, read: true}\n  z: {server: helpdesk, scope: a, read: true}", planLock(t))

@@ -138,6 +138,7 @@ type Server struct {
 	Stateless     bool
 	Inproc        bool // handlers of the embedding program
 	InputRequired bool // it may ask back during a call
+	DispatchToken bool // calls carry a dispatch token, which it verifies
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest

@@ -18,6 +18,7 @@ type commands struct {
 	Dev        devCommand        `cmd:"" help:"Run a server for trying things out, with an issuer of its own."`
 	Demo       demoCommand       `cmd:"" help:"Play the demo: a gateway, a help desk with a ledger, a scripted agent."`
 	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
+	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
 	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
 	Keys       keysCommand       `cmd:"" help:"Make keys for workloads."`

@@ -62,7 +62,7 @@ type vouchBody struct {
 }
 
 func (d *door) propose(ctx context.Context, in *proposeInput) (*answerOutput, error) {
-	p, err := proposal(caller(ctx), in)
+	p, err := d.proposal(ctx, in)
 	if err != nil {
 		return nil, d.refusal(err)
 	}
@@ -71,6 +71,17 @@ func (d *door) propose(ctx context.Context, in *proposeInput) (*answerOutput, er
 		return d.answered(d.boundary.Propose(ctx, p))
 	}
 	return d.answered(d.boundary.Do(unhurried(ctx), p))
+}
+
+// proposal translates, and lets a proposal name no call but the caller's own as
+// the one that it edits.
+func (d *door) proposal(ctx context.Context, in *proposeInput) (dispatch.Proposal, error) {
+	p, err := proposal(caller(ctx), in)
+	if err != nil || p.Edits == "" {
+		return p, err
+	}
+	_, err = d.boundary.Show(ctx, p.Caller, p.Edits)
+	return p, hidden(err, "call")
 }
 
 // proposal translates. Tool, arguments and purpose are judged by the boundary;

@@ -68,7 +68,7 @@ type Explained struct {
 type explainOutput struct{ Body Explained }
 
 func (d *door) explain(ctx context.Context, in *proposeInput) (*explainOutput, error) {
-	p, err := proposal(caller(ctx), in)
+	p, err := d.proposal(ctx, in)
 	if err != nil {
 		return nil, err
 	}

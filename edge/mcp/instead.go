@@ -2,14 +2,16 @@ package mcp
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 )
 
 // instead lets a handler behind the SDK answer with an HTTP status, which is lost
 // once the SDK has begun its stream.
 type instead struct {
-	w  http.ResponseWriter
-	id []byte
+	w       http.ResponseWriter
+	id      []byte
+	session bool // the request names a session
 
 	mu    sync.Mutex
 	f     *refusal
@@ -36,6 +38,15 @@ func (i *instead) took() bool {
 	return i.done
 }
 
+// hide makes another caller's session look like one that is not there, which the
+// SDK tells apart (rule I3). It says both in plain text, before anything else.
+func (i *instead) hide(status int) {
+	if i.session && i.f == nil && !i.begun && (status == http.StatusForbidden || status == http.StatusNotFound) &&
+		strings.HasPrefix(i.w.Header().Get("Content-Type"), "text/plain") {
+		i.f = plain(http.StatusNotFound, "there is no such session, or it is not yours; initialize a new one")
+	}
+}
+
 func (i *instead) Header() http.Header {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -48,6 +59,7 @@ func (i *instead) Header() http.Header {
 func (i *instead) WriteHeader(status int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.hide(status)
 	if !i.took() {
 		i.w.WriteHeader(status)
 	}

@@ -102,7 +102,7 @@ func (s *sdkFront) serveSession(w http.ResponseWriter, r *http.Request, x *reque
 		plain(http.StatusServiceUnavailable, "too many sessions are open; try again later").write(w, x.id)
 		return
 	}
-	x.instead = &instead{w: w, id: x.id}
+	x.instead = &instead{w: w, id: x.id, session: x.session != ""}
 	s.session.ServeHTTP(x.instead, hand(r, x))
 }
 

@@ -69,10 +69,10 @@ func TestRule_I1_SessionIsNoIdentity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stolen := &session{w: w, token: token, id: s.id}
-			if a := stolen.call("pay", `{}`); a.status != http.StatusForbidden && a.status != http.StatusNotFound {
+			if a := stolen.call("pay", `{}`); a.status != http.StatusNotFound {
 				t.Fatalf("%d %s", a.status, a.body)
 			}
-			if a := stolen.send(`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`); a.status != http.StatusForbidden && a.status != http.StatusNotFound {
+			if a := stolen.send(`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`); a.status != http.StatusNotFound {
 				t.Fatalf("%d %s", a.status, a.body)
 			}
 			r, _ := http.NewRequest(http.MethodDelete, w.server.URL+"/mcp", nil)
@@ -83,7 +83,7 @@ func TestRule_I1_SessionIsNoIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusForbidden {
+			if resp.StatusCode != http.StatusNotFound {
 				t.Fatalf("delete: %d", resp.StatusCode)
 			}
 		})

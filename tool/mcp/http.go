@@ -76,6 +76,9 @@ func (r *remote) post(ctx context.Context, body *outgoing, q *request) (*http.Re
 		if q.key != "" {
 			req.Header["Idempotency-Key"] = []string{q.key}
 		}
+		if q.token != "" {
+			req.Header["Placet-Dispatch-Token"] = []string{q.token}
+		}
 		if r.era == modern {
 			req.Header["Mcp-Method"] = []string{q.method}
 			if q.name != "" {
@@ -85,7 +88,7 @@ func (r *remote) post(ctx context.Context, body *outgoing, q *request) (*http.Re
 				req.Header.Set(h.name, h.value)
 			}
 		}
-		if !r.wire.own || len(q.headers) > 0 {
+		if !r.wire.own || len(q.headers) > 0 || q.token != "" {
 			req, wrote = traced(req)
 		}
 	}

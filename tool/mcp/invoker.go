@@ -168,6 +168,13 @@ func (v *Invoker) send(ctx context.Context, e *endpoint, o owner, q *request) (a
 			release()
 			return answer{err: errNotModern}
 		}
+		if err := q.renew(); err != nil {
+			release()
+			if a.sent {
+				return a
+			}
+			return answer{err: err}
+		}
 		a = s.call(ctx, q)
 		release()
 		e.learn(s, a)
@@ -178,11 +185,26 @@ func (v *Invoker) send(ctx context.Context, e *endpoint, o owner, q *request) (a
 	}
 }
 
+// renew puts a dispatch token of its own on each sending: a server that takes
+// every token once would refuse the second. Without one nothing is sent.
+func (r *request) renew() (err error) {
+	if r.sign == nil {
+		return nil
+	}
+	if r.token, err = r.sign(); err == nil && r.token == "" {
+		err = errors.New("the token is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("sign the dispatch token: %w", err)
+	}
+	return nil
+}
+
 // requestOf writes down what goes upstream of a call.
 func requestOf(w dispatch.Work) (*request, error) {
 	q := &request{
 		method: "tools/call", name: w.Tool.Upstream, arguments: w.Arguments, input: w.Input,
-		key: w.Key, asks: w.Questions, progress: w.Progress, deadline: w.Deadline,
+		key: w.Key, sign: w.Token, asks: w.Questions, progress: w.Progress, deadline: w.Deadline,
 	}
 	if len(q.arguments) == 0 {
 		q.arguments = json.RawMessage("{}")

@@ -39,7 +39,7 @@ func TestOffer(t *testing.T) {
 			t.Errorf("a tool that it does not offer: %v", err)
 		}
 		all, err := v.ListOffers(within(t), s.Server)
-		if err != nil || len(all) != 12 {
+		if err != nil || len(all) != 13 {
 			t.Errorf("%d offers, %v", len(all), err)
 		}
 		for _, line := range s.ledger.lines() {

@@ -37,12 +37,14 @@ func legacyKnown(version string) bool {
 // A request is what we ask of a server, before it has an ID.
 type request struct {
 	method       string
-	name         string             // tools/call: the tool's name at the server
-	arguments    json.RawMessage    // tools/call: canonical
-	input        json.RawMessage    // tools/call: a canonical object of answers, or nil
-	key          string             // tools/call: the idempotency key
-	extra        string             // other methods: members of params, `"name":value`, or empty
-	asks         dispatch.Questions // what the server may ask back, so that we say we can be asked
+	name         string                 // tools/call: the tool's name at the server
+	arguments    json.RawMessage        // tools/call: canonical
+	input        json.RawMessage        // tools/call: a canonical object of answers, or nil
+	key          string                 // tools/call: the idempotency key
+	sign         func() (string, error) // tools/call: makes a dispatch token; or nil
+	token        string                 // tools/call: the one for this sending
+	extra        string                 // other methods: members of params, `"name":value`, or empty
+	asks         dispatch.Questions     // what the server may ask back, so that we say we can be asked
 	progress     func(json.RawMessage)
 	acknowledged func()    // subscriptions/listen: the server hears; or nil
 	headers      []header  // tools/call, modern: Mcp-Param-*
@@ -96,6 +98,10 @@ func (r *request) appendMeta(b []byte, id int64, e era, version string) []byte {
 	if r.key != "" {
 		b = append(b, `"dev.placet/idempotency_key":`...)
 		b = append(quote(b, r.key), ',')
+	}
+	if r.token != "" {
+		b = append(b, `"dev.placet/dispatch_token":`...)
+		b = append(quote(b, r.token), ',')
 	}
 	if r.progress != nil {
 		b = append(b, `"progressToken":`...)

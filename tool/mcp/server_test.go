@@ -93,6 +93,10 @@ func newServer(l ledger) *sdk.Server {
 		l.add("echo %s key=%s", r.Params.Arguments, key)
 		return &sdk.CallToolResult{StructuredContent: r.Params.Arguments, Content: []sdk.Content{}}, nil
 	})
+	add("meta", anySchema, func(_ context.Context, r *sdk.CallToolRequest, _ map[string]any) (*sdk.CallToolResult, error) {
+		token, _ := r.Params.GetMeta()["dev.placet/dispatch_token"].(string)
+		return text(token)
+	})
 	add("big", anySchema, func(_ context.Context, _ *sdk.CallToolRequest, a map[string]any) (*sdk.CallToolResult, error) {
 		l.add("big")
 		return text(strings.Repeat("x", int(a["bytes"].(float64))))

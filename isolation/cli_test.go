@@ -1,0 +1,119 @@
+package isolation_test
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPromise_P7_EveryCommand: the command line, for the columns that matter to
+// each command. The doors behind are those of the API; what may differ is what a
+// command prints, asks first and exits with.
+func TestPromise_P7_EveryCommand(t *testing.T) {
+	w := newWorld(t)
+	rows := commands()
+	var tested []string
+	for n, r := range rows {
+		rows[n].exits = true
+		words := strings.Fields(r.name)
+		name := strings.Join(words[:min(2, len(words))], " ")
+		if alone := []string{"explain", "overrides", "reload"}; slices.Contains(alone, words[0]) {
+			name = words[0]
+		}
+		tested = append(tested, name)
+	}
+	match(t, "command", slices.DeleteFunc(w.leaves(), func(name string) bool {
+		return name == "dev token" // takes --server and speaks to none: it signs with the key in its folder
+	}), tested)
+	check(t, w, rows)
+}
+
+// leaves are the commands that take --server, found as a shell's completion finds them.
+func (w *world) leaves(path ...string) []string {
+	w.t.Helper()
+	var below []string
+	speaks := false
+	words := append(append([]string{"complete", "--"}, path...), "")
+	for word := range strings.FieldsSeq(w.mustRun(words...)) {
+		switch {
+		case word == "--server":
+			speaks = true
+		case strings.HasPrefix(word, "-"):
+		default:
+			below = append(below, w.leaves(append(slices.Clone(path), word)...)...)
+		}
+	}
+	if len(below) == 0 && speaks {
+		return []string{strings.Join(path, " ")}
+	}
+	return below
+}
+
+// of makes an ask of one command. Its reply is the exit code and all that it printed.
+func of(args ...string) func(*world, credentials, target) reply {
+	return func(w *world, c credentials, t target) reply {
+		var filled []string
+		for _, a := range args {
+			filled = append(filled, t.fill(a))
+		}
+		cmd := w.command(c, append(filled, "--server", w.url)...)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			w.t.Errorf("placet %v: %v", args, err)
+		}
+		return reply{status: cmd.ProcessState.ExitCode(), body: out.String()}
+	}
+}
+
+// The columns of commands, by the role that a command wants.
+var (
+	asProposer = who{"owner", "owner without scopes", "other principal", "other tenant", "other agent", "owner expired",
+		"owner for another server", "owner's token for answering", "orchestrator's key", "nobody"}
+	asAnswerer = who{"approver", "approver of the other tenant", "approver's token for proposing", "owner's token for answering",
+		"other principal", "other tenant", "approver expired", "approver for another server", "approver with a key", "nobody"}
+	asOperator = who{"operator", "operator of the other tenant", "operator's token for proposing", "reader", "approver", "owner",
+		"other tenant", "operator expired", "operator for another server", "operator with a key", "nobody"}
+	asReader = the(asProposer, who{"reader", "reader of the other tenant"})
+)
+
+func commands() []row {
+	listing := door{viewing.unknown, the(viewing.forbidden, persons)}
+	elses := the(proposers, strangers).but(mine...)
+	two, poor := who{"owner", "owner with a vouching key"}, who{"owner without scopes"}
+	// An answer needs the question first. Who may look at it and not answer it is
+	// told so; to the others there is none.
+	replying := door{viewing.unknown, viewing.forbidden}
+	return []row{
+		{name: "calls list", door: listing, object: done, ask: of("calls", "list", "--limit", "500"), may: seers, own: elses, done: only(seers, theCall), unlike: true, columns: asReader},
+		{name: "calls show", door: viewing, object: asked, ask: of("calls", "show", "{call}"), may: the(seers, who{"approver"}), done: theCall, columns: asReader},
+		{name: "calls propose", door: proposing, object: asked, ask: of("calls", "propose", "act", "--run", "{run}", "--arguments", `{"id":"{marker}"}`),
+			may: two, lacks: poor, done: effect, columns: asProposer},
+		{name: "calls dispatch", door: proposing, object: approved, ask: of("calls", "dispatch", "{call}", "--wait", "1s"), may: two, lacks: poor, decides: true, done: ran, columns: asProposer},
+		{name: "calls cancel", door: proposing, object: asked, ask: of("calls", "cancel", "{call}"), may: mine, done: became("canceled"), columns: asProposer},
+		{name: "calls reconcile", door: operating, object: unsettled, ask: of("calls", "reconcile", "{call}", "--outcome", "failed", "--evidence", "the desk's book"),
+			may: who{"operator"}, done: became("failed"), columns: asOperator},
+		{name: "runs list", door: listing, object: asked, ask: of("runs", "list", "--limit", "500"), may: seers, own: elses, done: only(seers, theRun), unlike: true, columns: asReader},
+		{name: "runs show", door: viewing, object: asked, ask: of("runs", "show", "{run}"), may: seers, done: theRun, columns: asReader},
+		{name: "runs end", door: proposing, object: asked, ask: of("runs", "end", "{run}"), may: mine, done: became("canceled"), columns: asProposer},
+		{name: "approvals list", door: viewing, object: asked, ask: of("approvals", "list", "--limit", "500"), may: the(seers, who{"approver"}),
+			own: the(proposers, persons, strangers).but(append(mine, "approver")...), done: only(the(seers, who{"approver"}), theApproval), unlike: true, columns: the(asReader, asAnswerer)},
+		{name: "approvals show", door: viewing, object: asked, ask: of("approvals", "show", "{approval}"), may: the(seers, who{"approver"}), done: theCall, columns: the(asReader, asAnswerer)},
+		{name: "approvals approve", door: replying, object: asked, ask: of("approvals", "approve", "{approval}", "--binding", "{binding}"), may: who{"approver"}, lacks: seers,
+			done: isApproved, columns: the(asAnswerer, who{"owner", "reader"})},
+		{name: "approvals reject", door: replying, object: asked, ask: of("approvals", "reject", "{approval}", "--binding", "{binding}"), may: who{"approver"}, lacks: seers,
+			done: became("denied"), columns: the(asAnswerer, who{"owner", "reader"})},
+		{name: "explain", door: proposing, object: asked, ask: of("explain", "act", "--run", "{run}", "--arguments", `{"id":"n"}`), may: mine, columns: asProposer},
+		{name: "audit tail", door: door{viewing.unknown, the(viewing.forbidden, proposers, persons)}, object: asked, ask: of("audit", "tail"), may: readers, own: strangers,
+			done: only(readers, theCall), unlike: true, columns: the(asOperator, who{"reader of the other tenant"})},
+		{name: "audit tail of a call", door: viewing, object: asked, ask: of("audit", "tail", "--call", "{call}"), may: the(seers, who{"approver"}), own: strangers,
+			done: only(the(seers, who{"approver"}), theCall), columns: asReader},
+		{name: "overrides", door: reading, object: asked, ask: of("overrides"), own: the(readers, strangers), columns: asOperator},
+		{name: "reload", door: operating, object: asked, ask: of("reload"), own: who{"operator", "operator of the other tenant"}, columns: asOperator},
+	}
+}
