@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/placet-dev/placet/canon"
@@ -114,22 +113,4 @@ func (b *Boundary) late(ctx context.Context, c record.Call, out record.Outcome, 
 	if err := b.apply(ctx, record.Note(event, body)); err != nil {
 		b.log.Error("dispatch: nor was it kept as evidence", "call", c.ID, "error", err)
 	}
-}
-
-// ResultText is the tool's own text, for logs and tables: never for decisions.
-func ResultText(result json.RawMessage) string {
-	var r struct {
-		Content []struct {
-			Type, Text string
-		} `json:"content"`
-	}
-	if json.Unmarshal(result, &r) != nil {
-		return ""
-	}
-	for _, c := range r.Content {
-		if c.Type == "text" {
-			return c.Text
-		}
-	}
-	return ""
 }

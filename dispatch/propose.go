@@ -123,6 +123,10 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	return b.decideNew(ctx, e, p, dispatch)
 }
 
+// IgnoredVouches counts statements about a model's proposal that came without a
+// verified credential that may make them, and counted for nothing (rule A12).
+func (b *Boundary) IgnoredVouches() int64 { return b.ignoredVouch.Load() }
+
 // labels checks what the caller may name freely. None of it is authority.
 func (p *Proposal) labels() error {
 	printable := func(s string) bool {

@@ -43,8 +43,8 @@ func TestRule_A2_SourceIsShownNotClaimed(t *testing.T) {
 	s := newScene(t)
 	a := s.do(anna, "guarded", `{"n":1}`, vouch(1, "resp", 0)) // anna's token alone cannot vouch
 	s.wants(a, record.RequiresApproval, record.CodeSourceNotShown, record.ApprovalPending)
-	if a.Call.Source != record.Direct || a.Call.Route != record.RouteAPI {
-		t.Fatalf("source %s, route %s", a.Call.Source, a.Call.Route)
+	if a.Call.Source != record.Direct || a.Call.Route != record.RouteAPI || s.IgnoredVouches() != 1 {
+		t.Fatalf("source %s, route %s, %d ignored", a.Call.Source, a.Call.Route, s.IgnoredVouches())
 	}
 	s.ran(0)
 	orchestrated := anna
