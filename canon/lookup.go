@@ -3,6 +3,7 @@ package canon
 import (
 	"bytes"
 	"iter"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -113,4 +114,14 @@ func valueLen(text []byte) int {
 		return 0
 	}
 	return len(text)
+}
+
+// AppendText appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD,
+// as encoding/json writes them.
+func AppendText(dst []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(dst, s)
+	if err != nil { // only for text that is not UTF-8, which is replaced all the same
+		out, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\ufffd"))
+	}
+	return out
 }

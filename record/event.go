@@ -103,11 +103,3 @@ func (c Call) event(kind EventKind, who Who, at time.Time, b Body) Event {
 	b.Tool = c.Tool.Name
 	return Event{At: at, Tenant: c.Tenant, Kind: kind, Run: c.Run, Call: c.ID, Who: who, Body: b.encode()}
 }
-
-func (b Body) encode() json.RawMessage {
-	text, err := json.Marshal(b)
-	if err != nil {
-		return json.RawMessage(`{"detail":"event body not encodable"}`)
-	}
-	return text
-}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -70,7 +71,7 @@ func prepare(f record.Facts) prepared {
 		}
 	}
 	for i := range f.Events {
-		p.who[i] = encode(f.Events[i].Who)
+		p.who[i] = f.Events[i].Who.AppendJSON(nil)
 	}
 	return p
 }
@@ -119,6 +120,7 @@ func errClosed() error { return record.Errorf(record.Unavailable, "the store is 
 func (w *writer) loop() {
 	defer close(w.done)
 	batch := make([]*request, 0, w.batch)
+	expect := 0 // how many callers the last batches had
 	for {
 		batch = batch[:0]
 		select {
@@ -128,22 +130,42 @@ func (w *writer) loop() {
 			w.drain()
 			return
 		}
-		// Letting the callers run once before gathering fills batches: without it
-		// they fall into step and commit in halves.
-		runtime.Gosched()
-		for len(batch) < w.batch {
-			select {
-			case r := <-w.in:
-				batch = append(batch, r)
-				continue
-			default:
-			}
-			break
-		}
+		batch = w.gather(batch, expect)
+		expect = (expect + len(batch)) / 2
 		if !w.commit(batch) {
 			return
 		}
 	}
+}
+
+// patience is the longest that a batch waits for callers who are probably on
+// their way: a part of what a commit takes, and nothing where callers are few.
+const patience = 100 * time.Microsecond
+
+// gather adds what is waiting to a batch. Letting the callers run before it does
+// fills batches: without that they fall into step and commit in halves. Where the
+// last batches had many callers, most of them are deciding their next call right
+// now, and it is worth a moment to have them in this commit.
+func (w *writer) gather(batch []*request, expect int) []*request {
+	var until time.Time
+	for runtime.Gosched(); len(batch) < w.batch; {
+		select {
+		case r := <-w.in:
+			batch = append(batch, r)
+			continue
+		default:
+		}
+		if expect < 8 || len(batch) >= expect {
+			break
+		}
+		if now := time.Now(); until.IsZero() {
+			until = now.Add(patience)
+		} else if now.After(until) {
+			break
+		}
+		runtime.Gosched()
+	}
+	return batch
 }
 
 // drain commits what was handed over before the close.
