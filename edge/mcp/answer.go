@@ -155,7 +155,8 @@ func readResult(raw []byte) (members, bool) {
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
 		return nil, false
 	}
-	return out, len(bytes.TrimSpace(raw[d.InputOffset():])) == 0
+	// JSON's own white space and no other: bytes.TrimSpace takes more.
+	return out, len(bytes.Trim(raw[d.InputOffset():], " \t\r\n")) == 0
 }
 
 // index finds the member that counts, or -1.

@@ -86,7 +86,7 @@ func FuzzDecode(f *testing.F) {
 // Whatever a tool returns, the response stays one JSON value, and unchanged
 // where it need not change.
 func FuzzReadResult(f *testing.F) {
-	for _, s := range []string{`{"content":[]}`, `{}`, ` { } `, `{"a":1,"a":2}`, `{"_meta":{"dev.placet/decision":{}}}`, `{"resultType":"input_required"}`, `{"n":9007199254740993}`, `{"a":1}x`, `[]`, `{"a"`, `{"content":[],"_meta":null}`} {
+	for _, s := range []string{`{"content":[]}`, `{}`, ` { } `, `{"a":1,"a":2}`, `{"_meta":{"dev.placet/decision":{}}}`, `{"resultType":"input_required"}`, `{"n":9007199254740993}`, `{"a":1}x`, `[]`, `{"a"`, `{"content":[],"_meta":null}`, "{}\v"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
