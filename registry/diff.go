@@ -84,7 +84,7 @@ func prefixed(prefix string, lines []string) []string {
 }
 
 // escapeUnprintable writes what could not be seen, or would act on a terminal or
-// change the direction of text, as \uXXXX. Line feeds stay.
+// change the direction of text, as their \u escapes. Line feeds stay.
 func escapeUnprintable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
