@@ -25,6 +25,9 @@ type Options struct {
 	Log     *slog.Logger
 	Limits  Limits
 	Signer  Signer // of dispatch tokens; nil: calls to servers that verify one fail before their effect
+
+	Credentials Credentials // what servers are called with; nil: calls to servers that need one are denied
+	Delegations Delegations // of callers who are away; nil: their calls wait
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -80,7 +83,10 @@ type Active struct {
 	Approver func(ref string, part *record.ApprovalPart) error
 	// Default is whom to ask where no rule names anybody; nil: such a question
 	// is a denial, no_approver (rule D8).
-	Default     *DefaultRule
+	Default *DefaultRule
+	// Points are decision points for the objects that calls name (step 6); each one
+	// that is asked must allow.
+	Points      []DecisionPoint
 	Environment string
 	Digest      string              // of everything here that decides
 	Overrides   []registry.Override // settings that weaken a default; each becomes an event (rule H7)
@@ -110,6 +116,9 @@ type Boundary struct {
 	limits  Limits
 	signer  Signer
 
+	credentials Credentials
+	delegations Delegations
+
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
 	waiting waiting
@@ -130,6 +139,7 @@ func New(o Options) (*Boundary, error) {
 	}
 	b := &Boundary{
 		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer,
+		credentials: o.Credentials, delegations: o.Delegations,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },

@@ -14,6 +14,10 @@ import (
 // durably; then answer. rest is the approval the call rests on, void one that the
 // call no longer needs.
 func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, rest, void *record.Approval, progress func(json.RawMessage)) (Answer, error) {
+	credential, why := b.obtain(ctx, e)
+	if why != nil {
+		return b.uncredited(ctx, e, d, *why, rest, void)
+	}
 	step := e.step(d)
 	step.Charges = e.charges()
 	lease := e.now.Add(e.tool.Timeout + leaseSlack)
@@ -34,12 +38,12 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 		return b.undecided(e.tool.Name, err.Error()), nil
 	}
 	call := change.Facts().Call.After
-	ticket := mint(b.work(e, call, deadline, progress))
+	ticket := mint(b.work(e, call, credential, deadline, progress))
 	return b.invoke(ctx, e, call, ticket)
 }
 
 // work is what the ticket is good for.
-func (b *Boundary) work(e *evaluation, c record.Call, deadline time.Time, progress func(json.RawMessage)) Work {
+func (b *Boundary) work(e *evaluation, c record.Call, credential Credential, deadline time.Time, progress func(json.RawMessage)) Work {
 	questions := e.questions
 	if !e.server.InputRequired {
 		questions = Questions{}
@@ -48,7 +52,7 @@ func (b *Boundary) work(e *evaluation, c record.Call, deadline time.Time, progre
 		Questions: questions,
 		Tool:      e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,
 		Arguments: withKey(e.tool.IdempotencyArgument, c.Arguments, c.Key), Input: c.Input, Key: c.Key, Targets: c.Targets,
-		Deadline: deadline, Lease: c.Lease, Progress: progress,
+		Deadline: deadline, Lease: c.Lease, Progress: progress, Credential: credential,
 	}
 	if e.server.DispatchToken {
 		w.Token = b.token(w)

@@ -36,6 +36,8 @@ type Work struct {
 	Deadline  time.Time       // with a monotonic reading; checked just before the first byte leaves (rule E5)
 	Lease     time.Time       // by the boundary's clock: until when the attempt may have its effect (rules A11, E5)
 	Progress  func(json.RawMessage)
+	// Credential is what the call is made with.
+	Credential Credential
 	// Token makes a dispatch token for one sending of the call, or is nil when the
 	// server verifies none. When it fails nothing may be sent.
 	Token func() (string, error)

@@ -18,7 +18,23 @@ type Run struct {
 	Active  time.Time `json:"active_at"` // within an eighth of the idle time
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Why     string    `json:"why,omitempty"`
+
+	// Delegation lets the run's calls be dispatched while its caller is away; nil: they wait.
+	Delegation *Delegation `json:"delegation,omitempty"`
 }
+
+// Delegation is the authority of a run's owner while they are away (rule C2). It
+// is worth nothing without its source, which is asked at every dispatch.
+type Delegation struct {
+	Issuer  string    `json:"issuer"`
+	Sealed  []byte    `json:"sealed"` // what the source is asked with; only the process that sealed it can read it
+	Scopes  []string  `json:"scopes"` // at most these, whatever the source says
+	Granted time.Time `json:"granted_at"`
+	Until   time.Time `json:"until"`
+}
+
+// Live reports whether the delegation has not ended.
+func (d *Delegation) Live(now time.Time) bool { return d != nil && now.Before(d.Until) }
 
 // Live reports whether the run may hold calls.
 func (r Run) Live() bool { return r.State == AwaitingUser || r.State == ModelPending }

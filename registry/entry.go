@@ -39,8 +39,8 @@ type ServerEntry struct {
 	ToolsMaxAge   time.Duration `yaml:"tools_max_age" default:"60s" doc:"How old the server's list of tools may be when a call is checked against it."`
 	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
 	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
+	Credential    string        `yaml:"credential" doc:"Credential profile that calls carry, one of credentials in placet.yaml."`
 
-	Credential yamlfile.Later `yaml:"credential" doc:"Credential profile that calls carry."`
 	Queries    yamlfile.Later `yaml:"queries" doc:"Folder of named SQL queries."`
 	Database   yamlfile.Later `yaml:"database" doc:"Kind of database that the queries run on."`
 	Lease      yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`

@@ -24,7 +24,7 @@ func (b *builder) servers(f File, lock *Lock) {
 		s := &Server{
 			Name: e.Key, Place: string(e.Place), URL: e.Value.URL, Command: e.Value.Command, Env: e.Value.Env,
 			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
-			DispatchToken: e.Value.DispatchToken,
+			DispatchToken: e.Value.DispatchToken, Credential: e.Value.Credential,
 		}
 		b.checkServer(e.Place, path, s)
 		b.pinServer(e.Place, path, s, lock)
@@ -125,8 +125,10 @@ func serverDigest(s *Server) canon.Digest {
 		InputRequired bool
 		ToolsMaxAge   string
 		Pin           *ServerPin
-		DispatchToken bool `json:",omitempty"` // came later: it leaves the digests of servers without it
-	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken})
+		// These came later: they leave the digests of servers without them.
+		DispatchToken bool   `json:",omitempty"`
+		Credential    string `json:",omitempty"`
+	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken, s.Credential})
 	if err != nil {
 		// Only text, numbers and booleans are encoded: this cannot fail, and if
 		// it did, an own digest for each load would void approvals, not keep them.

@@ -114,7 +114,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	later["tools.x.approval.passkey"] = tool("approval", "{passkey: true}")
 	later["tools.x.targets"] = tool("targets", "{event_id: {kind: event}}")
 	later["tools.x.retry"] = tool("retry", "reconcile")
-	for _, key := range []string{"credential", "queries", "database", "lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
+	for _, key := range []string{"queries", "database", "lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
 		later["servers.s."+key] = server(key, "x")
 	}
 	for path, text := range later {

@@ -136,9 +136,10 @@ type Server struct {
 	Command       []string
 	Env           []string // names of the variables the command gets
 	Stateless     bool
-	Inproc        bool // handlers of the embedding program
-	InputRequired bool // it may ask back during a call
-	DispatchToken bool // calls carry a dispatch token, which it verifies
+	Inproc        bool   // handlers of the embedding program
+	InputRequired bool   // it may ask back during a call
+	DispatchToken bool   // calls carry a dispatch token, which it verifies
+	Credential    string // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest
