@@ -306,7 +306,7 @@ func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, di
 
 // step is what the constructors need of this evaluation.
 func (e *evaluation) step(d record.Decision) record.Step {
-	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen}
+	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, Route: e.route}
 }
 
 // record applies a change that dispatches nothing and answers with what it made.
