@@ -318,8 +318,8 @@ func makeVectors(t *testing.T) vectors {
 	add("payload of another token", parts[0]+"."+strings.Split(m.token(func(c *credential.Claims) { c.Tool = "x" }), ".")[1]+"."+parts[2], BadToken)
 	m.handmadeTokens(add, plain)
 	for _, s := range jsonSeeds {
-		if !json.Valid([]byte(s)) && (!utf8.ValidString(s) || strings.ContainsAny(s, "\ufeff\x00")) {
-			continue // a JSON file cannot hold them
+		if !utf8.ValidString(s) {
+			continue // a JSON file cannot hold it
 		}
 		c := textVector{Text: s}
 		if text, err := canonical([]byte(s)); err == nil {
