@@ -200,6 +200,11 @@ func lockOffers(t *testing.T, file string) {
 	defer servers.Close()
 	lock := registry.NewLock()
 	for server := range snapshot.Servers() {
+		if len(server.Command) > 0 {
+			if lock.Servers[server.Name], err = measured(t.Context())(server.Command); err != nil {
+				t.Fatal(err)
+			}
+		}
 		offers, err := servers.ListOffers(t.Context(), server)
 		if err != nil {
 			t.Fatal(err)
