@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { after, test } from "node:test";
 import { inspect } from "node:util";
-import { test } from "node:test";
 
+import { shared, type Database } from "../example/pieces.js";
 import { dispatched, fromHeaders, fromMeta, perProcess, Refused, Verifier, type Options } from "../src/index.js";
 import { audience, digest, Issuer, reason, refund } from "./issuer.js";
 
@@ -93,6 +98,28 @@ test("verifiers that share a store let a token through once", async () => {
   const token = await i.token();
   const all = await Promise.all(Array.from({ length: 8 }, () => reason(i.verifier({ seen }).check(token, "refund", refund))));
   assert.deepEqual(all.sort(), ["", ...Array<string>(7).fill("replayed")]);
+});
+
+test("verifiers that share a table let a token through once, and refuse without it", async () => {
+  const i = await Issuer.make();
+  const dir = mkdtempSync(join(tmpdir(), "placet-"));
+  after(() => rmSync(dir, { recursive: true }));
+  const open = (): { db: DatabaseSync; table: Database } => {
+    const db = new DatabaseSync(join(dir, "used.db"));
+    db.exec("PRAGMA busy_timeout = 10000; CREATE TABLE IF NOT EXISTS placet_used_tokens (id VARCHAR(64) PRIMARY KEY, ends BIGINT NOT NULL)");
+    const query: Database["query"] = async (text, values) => {
+      await new Promise(setImmediate);
+      return { rowCount: Number(db.prepare(text.replaceAll("$", "?")).run(...(values as string[])).changes) };
+    };
+    return { db, table: { query } };
+  };
+  const all = [open(), open(), open()];
+  const token = await i.token();
+  const said = await Promise.all(all.map(({ table }) => reason(i.verifier({ seen: shared(table) }).check(token, "refund", refund))));
+  assert.deepEqual(said.sort(), ["", "replayed", "replayed"]);
+  all[0]!.db.exec("DROP TABLE placet_used_tokens");
+  assert.equal(await reason(i.verifier({ seen: shared(all[1]!.table) }).check(await i.token(), "refund", refund)), "cannot_check");
+  all.forEach(({ db }) => db.close());
 });
 
 test("a refusal uses nothing up", async () => {
