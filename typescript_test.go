@@ -76,13 +76,13 @@ func newTap(t *testing.T) *tap {
 	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		body, err := io.ReadAll(r.In.Body)
 		if err != nil {
-			t.Error(err)
+			body = nil // its sender is gone, and gets no answer
 		}
 		r.Out.Body = io.NopCloser(bytes.NewReader(body))
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		r.Out.URL.Scheme, r.Out.URL.Host = p.goal.Scheme, p.goal.Host
-		if r.In.Header.Get(verify.Header) != "" {
+		if err == nil && r.In.Header.Get(verify.Header) != "" {
 			p.call, p.body = r.In.Header.Clone(), body
 		}
 	}}

@@ -20,8 +20,9 @@ export function guardFetch(tokens: Verifier, handler: (request: Request) => Resp
     if (carriesNothing(request.method)) {
       return handler(request);
     }
-    const body = request.method === "POST" && !request.bodyUsed ? await readAll(request, tokens.maxBody) : undefined;
-    const verdict = await judge(tokens, { method: request.method, headers: request.headers, body, read: request.bodyUsed && body === undefined });
+    const { method, headers, bodyUsed: read } = request;
+    const body = method === "POST" && !read ? await readAll(request, tokens.maxBody) : undefined;
+    const verdict = await judge(tokens, { method, headers, body, read });
     if ("status" in verdict) {
       return new Response(verdict.body, { status: verdict.status, headers: verdict.headers });
     }

@@ -160,6 +160,9 @@ for (const [kind, start] of Object.entries(kinds)) {
     for (const [name, sent] of Object.entries(odd)) {
       const answer = await g.send(sent);
       assert.ok(answer.status >= 400 && answer.status <= 405, `${name}: ${answer.status}`);
+      if (name === "too large") {
+        assert.equal(answer.status, 400);
+      }
       assert.deepEqual(g.ledger, [], name);
       assert.ok(!answer.body.includes(used), `${name}: the answer holds a token`);
     }
