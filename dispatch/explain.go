@@ -50,7 +50,7 @@ func (b *Boundary) Explain(ctx context.Context, p Proposal) (Explanation, error)
 	} else if live, err := b.store.LiveRun(ctx, owner, p.RunLabel); err == nil {
 		run = live
 	}
-	e := &evaluation{b: b, a: a, caller: p.Caller, now: now, run: run}
+	e := &evaluation{b: b, a: a, caller: p.Caller, now: now, run: run, dry: true}
 	if err := e.candidate(&p, arguments, nil, blank); err != nil {
 		return Explanation{}, err
 	}

@@ -286,6 +286,9 @@ func (b *Boundary) fromRecord(c record.Call, code record.Code) Answer {
 // decideNew evaluates a call that does not exist yet and records what came of it.
 func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, dispatch bool) (Answer, error) {
 	d := e.evaluate(ctx)
+	if e.moved != nil {
+		return Answer{}, e.moved
+	}
 	step := e.step(d)
 	switch d.Verdict {
 	case record.Allow:

@@ -172,6 +172,9 @@ func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Lo
 		e.prior = prior
 	}
 	d := e.evaluate(ctx)
+	if e.moved != nil {
+		return Answer{}, e.moved
+	}
 	if e.tool != nil {
 		e.call.Tool.Version = e.tool.Digest
 	}

@@ -154,6 +154,7 @@ type scene struct {
 	path     string
 	rego     string
 	yaml     string
+	points   []dispatch.DecisionPoint
 }
 
 // faulty is the store with failures at chosen changes.
@@ -299,7 +300,7 @@ func (s *scene) activate() int64 {
 		s.t.Fatal(err)
 	}
 	digest := canon.Of("test", snapshot.Digest().Bytes(), []byte(s.rego)).String()
-	g, err := s.Activate(s.ctx, dispatch.Active{Registry: snapshot, Policy: set, Approver: approver, Environment: "test", Digest: digest}, record.Who{System: "test"})
+	g, err := s.Activate(s.ctx, dispatch.Active{Registry: snapshot, Policy: set, Approver: approver, Points: s.points, Environment: "test", Digest: digest}, record.Who{System: "test"})
 	if err != nil {
 		s.t.Fatal(err)
 	}

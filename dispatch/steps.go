@@ -34,6 +34,9 @@ type evaluation struct {
 	self      bool                  // every asking rule permits it
 	asked     bool
 	consulted canon.Digest
+	judged    []byte // versions of what judged the call's objects
+	moved     error  // the record moved under a look-up: start over
+	dry       bool   // nothing may be asked of tools and decision points
 	opinions  []policy.Opinion
 	scope     string // the scope that is missing
 	questions Questions
@@ -44,7 +47,7 @@ type evaluation struct {
 // ends it.
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
-	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkSource, e.checkAmount, e.checkPrior, e.checkPolicy} {
+	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkSource, e.checkAmount, e.checkPrior, e.checkObjects, e.checkPolicy} {
 		if !step(ctx) {
 			break
 		}
@@ -125,6 +128,10 @@ func (e *evaluation) checkArguments(context.Context) bool {
 			r.Code, r.Public, r.Private = record.CodeCannotDecide, "", err.Error()
 		}
 		return e.say(r)
+	}
+	if err := e.tool.CheckGuards(e.call.Arguments); err != nil {
+		return e.say(record.Reason{Rule: "registry guards", Place: e.tool.Place, Verdict: record.Deny, Code: record.CodeGuardRefused,
+			Public: record.PublicMessage(err), Instead: e.tool.Instead})
 	}
 	if len(e.call.Input) > 0 && !e.server.InputRequired {
 		return e.say(record.Reason{Rule: "registry input_required", Place: e.server.Place, Verdict: record.Deny,
@@ -284,7 +291,11 @@ func (e *evaluation) input() *policy.Input {
 		in.Tool.Annotations = e.tool.Pin.Annotations
 	}
 	for _, t := range e.call.Targets {
-		in.Targets = append(in.Targets, policy.Target{Argument: t.Argument, Value: textOf(t.Value)})
+		target := policy.Target{Argument: t.Argument, Value: textOf(t.Value)}
+		if g := e.tool.Guard(t.Argument); g != nil {
+			target.Kind = g.Resource
+		}
+		in.Targets = append(in.Targets, target)
 	}
 	if l := e.tool.AutonomousLimit; l != nil {
 		in.Limits.Autonomous = l.Max.String()
@@ -361,7 +372,11 @@ func (e *evaluation) decidedBy(rule *record.ApprovalRule) string {
 	if err != nil {
 		return ""
 	}
-	return canon.Of("placet/decided/1", entry, e.consulted[:], text).String()
+	parts := [][]byte{entry, e.consulted[:], text}
+	if len(e.judged) > 0 {
+		parts = append(parts, e.judged) // came later: it leaves the digests of calls without it
+	}
+	return canon.Of("placet/decided/1", parts...).String()
 }
 
 // charges are what a reservation counts (rules B1, B3, E4). A later attempt of a
@@ -371,6 +386,9 @@ func (e *evaluation) charges() []record.Charge {
 	var lasts time.Duration
 	if !e.run.Vouched {
 		lasts = e.b.limits.TaintLasts
+	}
+	if e.call.Route == record.RouteSupport {
+		return e.supportCharges()
 	}
 	out := make([]record.Charge, 0, 5)
 	if t.Concurrent > 0 {

@@ -53,6 +53,9 @@ func (a Answer) denied(tool string) (why, then string) {
 		return "the arguments of " + tool + " are not valid" + because(a.Note) + ".", "Correct them and ask again."
 	case record.CodeGuardRefused:
 		return "an argument of " + tool + " is not acceptable" + because(a.Note) + ".", "Use another value, or ask the user."
+	case record.CodeNoSuchTarget:
+		return "what this call of " + tool + " names is not there for the user you act for" + because(a.Note) + ".",
+			"Do not try other values; ask the user which one they mean."
 	case record.CodePolicyDenied:
 		return "a rule here does not allow this call of " + tool + because(a.Note) + ".",
 			"Do not try it in other words; use what the rule leaves open, or tell the user."

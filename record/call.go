@@ -39,19 +39,20 @@ type Call struct {
 	Kept    Turn      `json:"kept,omitempty"` // the last turn that kept it, when later than Turn (rule B3)
 
 	Tool           ToolRef         `json:"tool"`
-	Arguments      json.RawMessage `json:"arguments"`         // canonical: what is decided, digested and sent
-	Input          json.RawMessage `json:"input,omitempty"`   // canonical answers to a server's own questions, sent with the arguments
-	Digest         canon.Digest    `json:"argument_digest"`   // of Arguments and Input
-	BlankArguments bool            `json:"blank,omitempty"`   // they came as nothing and were read as {}
-	Effect         EffectKey       `json:"effect_key"`        //
-	Occurrence     string          `json:"occurrence"`        // empty, or the emission or label that makes equal calls two (rule A5)
-	Source         Source          `json:"source"`            //
-	Route          Route           `json:"route"`             //
-	Purpose        string          `json:"purpose,omitempty"` // agent text
-	Targets        []Target        `json:"targets,omitempty"` //
-	Edits          CallID          `json:"edits,omitempty"`   // the call whose arguments this one edits (rule A10)
-	Shown          CallID          `json:"shown,omitempty"`   // an earlier, unsettled call with the same effect key (rule A8)
-	EffectText     string          `json:"effect,omitempty"`  // the effect in words, values quoted (rule D7)
+	Arguments      json.RawMessage `json:"arguments"`          // canonical: what is decided, digested and sent
+	Input          json.RawMessage `json:"input,omitempty"`    // canonical answers to a server's own questions, sent with the arguments
+	Digest         canon.Digest    `json:"argument_digest"`    // of Arguments and Input
+	BlankArguments bool            `json:"blank,omitempty"`    // they came as nothing and were read as {}
+	Effect         EffectKey       `json:"effect_key"`         //
+	Occurrence     string          `json:"occurrence"`         // empty, or the emission or label that makes equal calls two (rule A5)
+	Source         Source          `json:"source"`             //
+	Route          Route           `json:"route"`              //
+	Purpose        string          `json:"purpose,omitempty"`  // agent text
+	Targets        []Target        `json:"targets,omitempty"`  //
+	Edits          CallID          `json:"edits,omitempty"`    // the call whose arguments this one edits (rule A10)
+	Shown          CallID          `json:"shown,omitempty"`    // an earlier, unsettled call with the same effect key (rule A8)
+	EffectText     string          `json:"effect,omitempty"`   // the effect in words, values quoted (rule D7)
+	Supports       CallID          `json:"supports,omitempty"` // the call that this look-up was made for (rule C5)
 
 	State    State        `json:"state"`
 	Version  int64        `json:"version"` // rises with every change

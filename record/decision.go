@@ -55,6 +55,7 @@ const (
 	RouteDelegate Route = "delegate"
 	RouteReplay   Route = "replay"
 	RouteRecovery Route = "recovery"
+	RouteSupport  Route = "support" // a look-up that the boundary makes for another call (rule C5)
 )
 
 // Code is the closed list of reasons that a caller reads. It is the same on
@@ -67,6 +68,7 @@ const (
 	CodeMissingScope     Code = "missing_scope"
 	CodeInvalidArguments Code = "invalid_arguments"
 	CodeGuardRefused     Code = "guard_refused"
+	CodeNoSuchTarget     Code = "no_such_target" // absent and not yours look alike (rule C5)
 	CodePolicyDenied     Code = "policy_denied"
 	CodePolicyAsks       Code = "policy_asks"
 	CodeAboveLimit       Code = "above_limit"

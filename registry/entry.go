@@ -79,19 +79,19 @@ type Entry struct {
 	Concurrent *int           `yaml:"concurrent" doc:"Calls at the same time, per principal."`
 	Timeout    *time.Duration `yaml:"timeout" doc:"How long one attempt may take."`
 
-	Targets             []string     `yaml:"targets" later:"mapping" doc:"Arguments that name what the call acts on."`
-	SameEffect          []string     `yaml:"same_effect" doc:"Arguments that make two calls the same effect; without it, all."`
-	IdempotencyArgument string       `yaml:"idempotency_argument" doc:"Argument that Placet fills with the call's idempotency key; the model never sees it."`
-	AutonomousLimit     *LimitEntry  `yaml:"autonomous_limit" doc:"Up to here without a question."`
-	Effect              string       `yaml:"effect" doc:"What approvers read, such as: Refund {amount} on order {order_id}."`
-	Approval            Asking       `yaml:"approval" doc:"When and whom it asks."`
-	Repeat              RepeatEntry  `yaml:"repeat" doc:"What an equal call that already succeeded gets."`
-	Retry               *Retry       `yaml:"retry" doc:"Whether an unknown outcome may be tried again."`
-	Errors              ErrorMeaning `yaml:"errors" doc:"What the server's errors mean; no_effect: nothing happened."`
-	Mode                Mode         `yaml:"mode" default:"enforce" doc:"observe: its own rules are recorded, not applied."`
-	Instead             string       `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
+	Guards              yamlfile.Entries[GuardEntry] `yaml:"guards" doc:"Semantic rules on arguments, by argument."`
+	Targets             []string                     `yaml:"targets" later:"mapping" doc:"Arguments that name what the call acts on."`
+	SameEffect          []string                     `yaml:"same_effect" doc:"Arguments that make two calls the same effect; without it, all."`
+	IdempotencyArgument string                       `yaml:"idempotency_argument" doc:"Argument that Placet fills with the call's idempotency key; the model never sees it."`
+	AutonomousLimit     *LimitEntry                  `yaml:"autonomous_limit" doc:"Up to here without a question."`
+	Effect              string                       `yaml:"effect" doc:"What approvers read, such as: Refund {amount} on order {order_id}."`
+	Approval            Asking                       `yaml:"approval" doc:"When and whom it asks."`
+	Repeat              RepeatEntry                  `yaml:"repeat" doc:"What an equal call that already succeeded gets."`
+	Retry               *Retry                       `yaml:"retry" doc:"Whether an unknown outcome may be tried again."`
+	Errors              ErrorMeaning                 `yaml:"errors" doc:"What the server's errors mean; no_effect: nothing happened."`
+	Mode                Mode                         `yaml:"mode" default:"enforce" doc:"observe: its own rules are recorded, not applied."`
+	Instead             string                       `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
 
-	Guards        yamlfile.Later `yaml:"guards" doc:"Semantic rules on arguments."`
 	Taint         yamlfile.Later `yaml:"taint" doc:"What a labelled lineage gets."`
 	Results       yamlfile.Later `yaml:"results" doc:"What the results may hold."`
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`

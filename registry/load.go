@@ -120,6 +120,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 	for _, d := range o.Declared {
 		b.declared(d)
 	}
+	b.lookups()
 	if len(b.problems) > 0 {
 		return nil, b.problems.Sorted()
 	}
@@ -134,6 +135,7 @@ type builder struct {
 	problems yamlfile.Problems
 	tools    map[string]string        // name to place, also of tools for other environments
 	schemas  map[canon.Digest]*schema // compiled, by text
+	asked    []asked                  // guards whose look-ups are checked at the end
 }
 
 func (b *builder) fail(place yamlfile.Place, path, format string, args ...any) {

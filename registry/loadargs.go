@@ -173,6 +173,9 @@ func (b *builder) checkNames(t *Tool, place yamlfile.Place, path string) {
 	}
 	check("targets", t.Targets...)
 	check("same_effect", t.SameEffect...)
+	for _, g := range t.Guards {
+		check("guards", g.Argument)
+	}
 	check("effect", t.Effect.Arguments()...)
 	if t.AutonomousLimit != nil {
 		check("autonomous_limit.argument", t.AutonomousLimit.Argument)

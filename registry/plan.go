@@ -118,6 +118,7 @@ func (p *planner) compare(a, b *Tool) {
 	p.limits(a, b)
 	p.asking(a, b)
 	p.repeats(a, b)
+	p.guards(a, b)
 	if pinChanged(a, b) {
 		p.add(Changed, b, "the pinned description changed: "+strings.Join(changedParts(pinned(a), pinned(b)), ", "))
 	}
@@ -280,6 +281,28 @@ func (p *planner) asking(a, b *Tool) {
 	}
 	if x.Expires != y.Expires {
 		p.add(direction(x.Expires != 0 && y.Expires > x.Expires), b, fmt.Sprintf("approval.expires is %s, was %s", orDefault(y.Expires), orDefault(x.Expires)))
+	}
+}
+
+// guards compares what is asked of arguments. Two patterns cannot be weighed.
+func (p *planner) guards(a, b *Tool) {
+	for i := range b.Guards {
+		g := &b.Guards[i]
+		switch was := a.Guard(g.Argument); {
+		case was == nil:
+			p.add(Tightened, b, "guards "+g.Argument)
+		case was.Lookup != nil && g.Lookup == nil:
+			p.add(Weakened, b, g.Argument+" is not looked up any more")
+		case was.Lookup == nil && g.Lookup != nil:
+			p.add(Tightened, b, g.Argument+" is looked up with "+g.Lookup.Tool)
+		case was.Pattern != g.Pattern || was.Resource != g.Resource || was.Lookup != nil && *was.Lookup != *g.Lookup:
+			p.add(Changed, b, "the guard of "+g.Argument+" is another")
+		}
+	}
+	for _, g := range a.Guards {
+		if b.Guard(g.Argument) == nil {
+			p.add(Weakened, b, g.Argument+" is not guarded any more")
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func planLock(t testing.TB) *Lock {
-	return locked(t, "helpdesk", map[string]Offer{"x": offer("x", `"amount":{"type":"number"},"id":{"type":"string"}`), "y": offer("y", "")})
+	return locked(t, "helpdesk", map[string]Offer{"x": offer("x", `"amount":{"type":"number"},"id":{"type":"string"}`), "y": offer("y", ""), "w": offer("w", `"id":{"type":"string"}`)})
 }
 
 const planEntry = `  x:
@@ -20,11 +20,16 @@ const planEntry = `  x:
     callers: {agents: [bot]}
     autonomous_limit: {argument: amount, max: 100}
     approval: {approvers: ["group:a", "group:b"], quorum: 2, expires: 1h, purpose: required}
+    targets: [id, amount]
+    guards: {id: {type: identifier, pattern: a+}}
 `
+
+// planLookup is a read tool that look-ups may name.
+const planLookup = "  w: {server: helpdesk, scope: a, read: true}\n"
 
 // Each change of the entry is named, with its direction.
 func TestPlanWeighsEachChange(t *testing.T) {
-	base := mustParse(t, planEntry, planLock(t))
+	base := mustParse(t, planEntry+planLookup, planLock(t))
 	for _, c := range []struct{ from, to, want string }{
 		{"per_minute: 5", "per_minute: 6", "weakened per_minute is 6, was 5"},
 		{"per_minute: 5", "per_minute: 0", "weakened per_minute is 0, was 5"},
@@ -53,10 +58,14 @@ func TestPlanWeighsEachChange(t *testing.T) {
 		{"destructive: true", "destructive: true\n    same_effect: [id]", "tightened same_effect names other arguments"},
 		{"destructive: true", "destructive: true\n    sources_below: deny", "tightened sources_below is deny"},
 		{"destructive: true", "destructive: true\n    timeout: 5s", "changed timeout is 5s, was 20s"},
+		{"    guards: {id: {type: identifier, pattern: a+}}\n", "", "weakened id is not guarded any more"},
+		{"pattern: a+", "pattern: b+", "changed the guard of id is another"},
+		{"pattern: a+", "pattern: a+, lookup: w", "tightened id is looked up with w"},
+		{"{id: {type: identifier, pattern: a+}}", "{id: {type: identifier, pattern: a+}, amount: {type: identifier}}", "tightened guards amount"},
 		{"destructive: true", "destructive: true\n    effect: Do {id}", "changed its server, wording or targets changed"},
 	} {
-		edited := strings.Replace(planEntry, c.from, c.to, 1)
-		if edited == planEntry {
+		edited := strings.Replace(planEntry, c.from, c.to, 1) + planLookup
+		if edited == planEntry+planLookup {
 			t.Fatalf("nothing to edit: %s", c.from)
 		}
 		want := strings.Replace(c.want, "is not set", "is no longer set", 1)

@@ -106,7 +106,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"guards", "taint", "results", "reconcile", "compensate", "schema", "max_rows", "record_arguments", "retention", "feeds",
+	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "max_rows", "record_arguments", "retention", "feeds",
 		"unseen", "privacy", "dry_run", "cost", "network", "data", "asked_for", "names", "directory", "links_from", "given", "dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
@@ -205,7 +205,7 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}{
 		"as it is":    {"", "", true},
 		"unknown key": {"per_run: 5", "per_runs: 5", false},
-		"later":       {"per_run: 5", "guards: {a: 1}", false},
+		"later":       {"per_run: 5", "results: {a: 1}", false},
 		"choice":      {"retry: safe", "retry: save", false},
 		"type":        {"per_run: 5", "per_run: five", false},
 		"missing":     {"version: 1\n", "", false},

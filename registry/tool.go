@@ -30,6 +30,7 @@ type Tool struct {
 	Timeout                       time.Duration
 
 	Targets             []string
+	Guards              []Guard  // by argument
 	SameEffect          []string // nil means all arguments
 	IdempotencyArgument string
 	AutonomousLimit     *Limit

@@ -77,6 +77,7 @@ func (p *program) callFields(v api.CallView) {
 	p.field("call", string(v.ID))
 	p.field("state", string(v.State)+code(v.Code))
 	p.field("tool", v.Tool)
+	p.field("look-up for", string(v.Supports))
 	p.effect(v.Effect)
 	p.field("arguments", string(v.Arguments))
 	p.field("principal", v.Principal.String())

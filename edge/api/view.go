@@ -51,6 +51,7 @@ type CallView struct {
 	Occurrence string            `json:"occurrence,omitempty"`
 	Edits      record.CallID     `json:"edits,omitempty" doc:"The call whose arguments this one edits."`
 	Shown      record.CallID     `json:"earlier,omitempty" doc:"An earlier call with the same effect that is not settled."`
+	Supports   record.CallID     `json:"supports,omitempty" doc:"The call that this look-up was made for."`
 	State      record.State      `json:"state"`
 	Verdict    record.Verdict    `json:"verdict"`
 	Code       record.Code       `json:"code"`
@@ -109,7 +110,7 @@ func callView(c record.Call, who viewer) CallView {
 	v := CallView{
 		ID: c.ID, Run: c.Run, Turn: c.Turn, Tool: c.Tool.Name, Principal: c.Principal, Agent: c.Agent,
 		Arguments: object(c.Arguments), Digest: c.Digest.String(), Effect: c.EffectText, Purpose: c.Purpose,
-		Source: c.Source, Route: c.Route, Occurrence: occurrence(c), Edits: c.Edits, Shown: c.Shown,
+		Source: c.Source, Route: c.Route, Occurrence: occurrence(c), Edits: c.Edits, Shown: c.Shown, Supports: c.Supports,
 		State: c.State, Verdict: c.Decision.Verdict, Code: c.Decision.Code, Reasons: reasonViews(c.Decision.Reasons, who),
 		Approval: c.Approval, Attempt: c.Attempt, Proposed: c.Proposed, Changed: c.Changed, Expires: c.Expires,
 	}

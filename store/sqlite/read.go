@@ -26,7 +26,7 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 	c.Occurrence, c.Source, c.Route, c.Purpose = col.text(), record.Source(col.text()), record.Route(col.text()), col.text()
 	var d details
 	col.json(&d)
-	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank
+	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank, d.Supports
 	c.State, c.Version = record.State(col.text()), col.int()
 	col.json(&c.Decision)
 	c.Binding = col.digest()

@@ -221,6 +221,8 @@ type details struct {
 	Shown   record.CallID   `json:"shown,omitempty"`
 	Effect  string          `json:"effect,omitempty"`
 	Blank   bool            `json:"blank,omitempty"`
+
+	Supports record.CallID `json:"supports,omitempty"`
 }
 
 func callColumns(c *record.Call) []any {
@@ -235,8 +237,8 @@ func callColumns(c *record.Call) []any {
 }
 
 func encodeDetails(c *record.Call) text {
-	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments}
-	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank {
+	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports}
+	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" {
 		return text("{}")
 	}
 	return encode(d)

@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const guardHeader = `version: 1
+servers: {desk: {url: "https://desk.example/mcp"}}
+tools:
+  get: {server: desk, scope: a, read: true}
+  look: {server: desk, scope: a, read: true, targets: [id], guards: {id: {type: identifier, lookup: get}}}
+  put: {server: desk, scope: a, write: true}
+`
+
+func TestGuardsAreCheckedAtLoad(t *testing.T) {
+	tool := func(guards string) string {
+		return guardHeader + "  x: {server: desk, scope: a, destructive: true, targets: [id, ids], guards: " + guards + "}\n"
+	}
+	for guards, want := range map[string]string{
+		`{id: {type: identifier, pattern: "ord_[0-9]+", resource: order, lookup: get}}`: "",
+		`{id: {type: path}}`:      "path is not supported yet",
+		`{id: {type: identifer}}`: "identifier",
+		`{id: {}}`:                "type",
+		`{other: {type: identifier, resource: order}}`:             "must be one of targets",
+		`{id: {type: identifier, pattern: "("}}`:                   "no regular expression",
+		`{id: {type: identifier, lookup: gett}}`:                   "did you mean get",
+		`{id: {type: identifier, lookup: put}}`:                    "is not marked read",
+		`{id: {type: identifier, lookup: look}}`:                   "has a look-up of its own",
+		`{id: {type: identifier, lookup_found: order}}`:            "names none; set lookup",
+		`{id: {type: identifier, resource: "Or der"}}`:             "resource",
+		`{id: {type: identifier, lookup: get, lookup_tennant: x}}`: "did you mean lookup",
+	} {
+		_, err := Parse([]Source{{Name: "tools.yaml", Text: []byte(tool(guards))}}, Options{})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", guards, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %q", guards, err, want)
+		}
+	}
+}
+
+func TestGuardAcceptsWholeValues(t *testing.T) {
+	s, err := Parse([]Source{{Name: "tools.yaml", Text: []byte(guardHeader +
+		"  x: {server: desk, scope: a, write: true, targets: [id], guards: {id: {type: identifier, pattern: 'ord_[0-9]{1,4}|7'}}}\n")}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.all["x"]
+	for arguments, ok := range map[string]bool{
+		`{"id":"ord_1"}`:            true,
+		`{"id":["ord_1","ord_22"]}`: true,
+		`{"id":7}`:                  true,
+		`{}`:                        true, // whether it must be there is the schema's business
+		`{"id":"ord_1\n"}`:          false,
+		`{"id":"ord_12345"}`:        false,
+		`{"id":"ord_1/../ord_2"}`:   false,
+		`{"id":["ord_1","else"]}`:   false,
+		`{"id":""}`:                 false,
+		`{"id":{"ord_1":1}}`:        false,
+		`{"id":[["ord_1"]]}`:        false,
+		`{"id":true}`:               false,
+		`{"id":7.5}`:                false,
+		`{"id":null}`:               false,
+		`{"id":["` + strings.Repeat(`ord_1","`, 50) + `ord_1"]}`: false,
+	} {
+		if !json.Valid([]byte(arguments)) {
+			t.Fatal(arguments)
+		}
+		err := x.CheckGuards([]byte(arguments))
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", arguments, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "ord_") {
+			t.Errorf("the error shows a value: %v", err)
+		}
+	}
+}
+
+// A look-up's argument is the one of the same name, or its only required one.
+func TestLookupArgumentIsResolved(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"id":{"type":"string"},"b":{"type":"string"}}}`:                     "id",
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["b"]}`:     "b",
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}`:                      "",
+		`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}`: "",
+	} {
+		lock := NewLock()
+		pin, err := PinOf(Offer{Name: "get", InputSchema: json.RawMessage(schema)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock.Tools["get"] = LockedTool{Server: "desk", Pin: pin}
+		text, err := lock.Write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Parse([]Source{{Name: "tools.yaml", Lock: text, Text: []byte(guardHeader +
+			"  x: {server: desk, scope: a, write: true, targets: [id], guards: {id: {type: identifier, lookup: get}}}\n")}}, Options{})
+		switch {
+		case want == "" && (err == nil || !strings.Contains(err.Error(), "lookup_argument")):
+			t.Errorf("%s: %v", schema, err)
+		case want != "" && err != nil:
+			t.Errorf("%s: %v", schema, err)
+		case want != "" && s.all["x"].Guard("id").Lookup.Argument != want:
+			t.Errorf("%s: resolved to %q", schema, s.all["x"].Guard("id").Lookup.Argument)
+		}
+	}
+}
