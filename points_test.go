@@ -1,6 +1,7 @@
 package placet
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -17,7 +18,9 @@ import (
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/policy/authzen/pdptest"
+	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/tool/local"
@@ -421,4 +424,36 @@ func TestCheckOfDecisionPoints(t *testing.T) {
 	if _, err := Check(t.Context(), o); err == nil || !strings.Contains(err.Error(), "guards.name.resource") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestOwnershipByPolicyData runs the layer of docs/authorization.md: its own
+// fixtures, and then real calls under it, with the owners of this test's issuer.
+func TestOwnershipByPolicyData(t *testing.T) {
+	const folder = "docs/sample/ownership"
+	files, err := rego.ReadFiles(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := rego.New().TestLayer(t.Context(), rego.Source{Name: "ownership", Files: files, Mode: policy.Enforce}, time.Second)
+	if err != nil || !report.Passed() {
+		t.Fatalf("%v %+v", err, report)
+	}
+	layer := t.TempDir()
+	for _, name := range []string{"main.rego", "data.yaml"} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.ReplaceAll(text, []byte("https://login.example.com/realms/staff"), []byte(LocalIssuer))
+		if err := os.WriteFile(filepath.Join(layer, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newShop(t, fmt.Sprintf("policy: {timeout: 5s, layers: [{name: ownership, files: %q, for: {tools: [refund]}}]}\napprovals: {default: {approvers: [\"group:leads\"]}}\n", layer))
+	s.wants(s.do("anna", "refund", `{"order":"ord_1003"}`), record.Deny, record.CodePolicyDenied)
+	s.wants(s.do("anna", "refund", `{"order":"ord_1004"}`), record.Deny, record.CodePolicyDenied)
+	s.wants(s.do("anna", "refund", `{"order":"ord_9999"}`), record.Deny, record.CodePolicyDenied)
+	s.wants(s.do("anna", "refund", `{"order":"ord_1002"}`), record.RequiresApproval, record.CodePolicyAsks)
+	s.wants(s.do("anna", "refund", `{"order":"ord_1001"}`), record.Allow, record.CodeNone, `refund{"order":"ord_1001"}`)
+	s.wants(s.do("bert", "refund", `{"order":"ord_1003"}`), record.Allow, record.CodeNone, `refund{"order":"ord_1001"}`, `refund{"order":"ord_1003"}`)
 }

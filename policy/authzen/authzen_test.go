@@ -280,6 +280,23 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// TestRedirectsAreNotFollowed: whoever a decision point would send us on to decides
+// nothing, and gets neither question nor credential.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	p := pdptest.New(t, pdptest.Certification)
+	other := pdptest.New(t, func(pdptest.Request) pdptest.Response { return pdptest.Decide(true) })
+	c := newClient(t, p.URL, func(o *authzen.Options) { o.Token = "secret-1" })
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		p.Fault(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+r.URL.Path, status) })
+		if d, err := c.Ask(t.Context(), reads("record-1")); err == nil || d.Allowed {
+			t.Errorf("%d: %+v", status, d)
+		}
+	}
+	if n := len(other.Headers()); n != 0 {
+		t.Errorf("%d requests were sent on", n)
+	}
+}
+
 // TestNothingIsKept: a no right after a yes is a no. Access that was withdrawn is gone.
 func TestNothingIsKept(t *testing.T) {
 	allowed := true
