@@ -122,7 +122,8 @@ type Boundary struct {
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
 	waiting waiting
-	running sync.Map      // record.CallID to context.CancelFunc of the attempt in this process
+	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process
+	away    away
 	wake    chan struct{} // the clock has something earlier to do
 	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
 
@@ -145,6 +146,7 @@ func New(o Options) (*Boundary, error) {
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },
 	}
 	b.pins.known = make(map[string]pinned)
+	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]bool)
 	b.waiting.calls = make(map[record.CallID][]chan struct{})
 	return b, nil
 }

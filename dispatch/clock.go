@@ -13,12 +13,14 @@ const (
 	longestSleep = 30 * time.Second
 )
 
-// Work lets time pass: it expires what is over and settles attempts whose lease
-// ran out, those of a process that died among them. Recovery after a start is this
-// same path. It returns when ctx ends.
+// Work lets time pass: it expires what is over, settles attempts whose lease ran
+// out, those of a process that died among them, and dispatches for callers who are
+// away. Recovery after a start is this same path. It returns when ctx ends and
+// nothing that it started is running any more.
 func (b *Boundary) Work(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer b.away.work.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -27,6 +29,9 @@ func (b *Boundary) Work(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := b.workOnce(ctx)
+		if again := b.dispatchAway(ctx); !again.IsZero() && (next.IsZero() || again.Before(next)) {
+			next = again
+		}
 		sleep := longestSleep
 		if !next.IsZero() {
 			sleep = min(max(next.Sub(b.clock()), time.Millisecond), longestSleep)

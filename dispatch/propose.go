@@ -35,6 +35,10 @@ func toolName(s string) bool {
 	return true
 }
 
+// vouchedPrefix begins the occurrences that vouched statements name. Callers'
+// labels have no such name, so that neither stands for the other.
+const vouchedPrefix = "vouch:"
+
 // maxLabel bounds what callers name things: runs, occurrences, purposes.
 const maxLabel = 256
 
@@ -135,6 +139,9 @@ func (p *Proposal) labels() error {
 	if !printable(p.RunLabel) || !printable(p.Occurrence) {
 		return record.Errorf(record.Invalid, "a run's label and an occurrence are at most %d bytes of printable text", maxLabel)
 	}
+	if strings.HasPrefix(p.Occurrence, vouchedPrefix) {
+		return record.Errorf(record.Invalid, "an occurrence must not start with %q: that names what an orchestrator vouches for", vouchedPrefix)
+	}
 	if len(p.Purpose) > 4*maxLabel || !utf8.ValidString(p.Purpose) {
 		return record.Errorf(record.Invalid, "the purpose must be at most %d bytes of text", 4*maxLabel)
 	}
@@ -153,7 +160,7 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 		// credential; without it, it is a message like any other.
 		if p.Caller.Vouches() {
 			source = record.Vouched
-			occurrence = fmt.Sprintf("vouch:%d:%s:%d", len(p.Vouch.Response), p.Vouch.Response, p.Vouch.Position)
+			occurrence = fmt.Sprintf(vouchedPrefix+"%d:%s:%d", len(p.Vouch.Response), p.Vouch.Response, p.Vouch.Position)
 		} else {
 			e.b.ignoredVouch.Add(1)
 			e.b.log.Warn("dispatch: a vouch statement without the permission was ignored", "caller", p.Caller)
@@ -306,7 +313,7 @@ func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, di
 
 // step is what the constructors need of this evaluation.
 func (e *evaluation) step(d record.Decision) record.Step {
-	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen}
+	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, Route: e.route}
 }
 
 // record applies a change that dispatches nothing and answers with what it made.

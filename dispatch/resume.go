@@ -121,7 +121,7 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 	if !dispatch {
 		return waitingAnswer(l), nil
 	}
-	return b.decideAgain(ctx, caller, l, now, progress)
+	return b.decideAgain(ctx, caller, l, now, "", progress)
 }
 
 // admits reports whether a caller may call a tool now, as far as the registry says.
@@ -157,13 +157,14 @@ func (b *Boundary) withheld(ctx context.Context, caller identity.Caller, c recor
 	return answer, true, err
 }
 
-// decideAgain evaluates a call that exists anew and moves it.
-func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Loaded, now time.Time, progress func(json.RawMessage)) (Answer, error) {
+// decideAgain evaluates a call that exists anew and moves it. route is how it got
+// here, where that is not how it was proposed.
+func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Loaded, now time.Time, route record.Route, progress func(json.RawMessage)) (Answer, error) {
 	a := b.now.Load()
 	if a == nil {
 		return b.undecided(l.Call.Tool.Name, "nothing is active"), nil
 	}
-	e := &evaluation{b: b, a: a, caller: caller, now: now, run: l.Run, call: l.Call}
+	e := &evaluation{b: b, a: a, caller: caller, now: now, run: l.Run, call: l.Call, route: route}
 	if !l.Call.Tool.ReadOnly {
 		prior, err := b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence)
 		if err != nil {

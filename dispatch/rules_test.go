@@ -174,6 +174,22 @@ func TestRule_A5_OccurrencesAreTwoCalls(t *testing.T) {
 	s.ran(2)
 }
 
+// A caller's own label cannot stand where an emission stands that is vouched for.
+func TestRule_A5_LabelsAndVouchedEmissionsAreApart(t *testing.T) {
+	s := newScene(t)
+	run, err := s.OpenRun(s.ctx, s.caller(who{"acme", "anna", "bot", anna.scopes, true}), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Do(s.ctx, dispatch.Proposal{Caller: s.caller(anna), Run: run.ID, Tool: "pay", Arguments: []byte(`{"n":1}`), Occurrence: "vouch:2:r1:0"})
+	if record.KindOf(err) != record.Invalid {
+		t.Fatalf("a label with a vouched emission's name: %v", err)
+	}
+	s.ran(0)
+	s.do(who{"acme", "anna", "bot", anna.scopes, true}, "pay", `{"n":1}`, in(run.ID), vouch(run.Turn, "r1", 0))
+	s.ran(1)
+}
+
 func TestRule_A8_AnUnsettledEffectAsks(t *testing.T) {
 	s := newScene(t)
 	s.desk.on(s.desk.lost)

@@ -155,6 +155,8 @@ type scene struct {
 	rego     string
 	yaml     string
 	points   []dispatch.DecisionPoint
+
+	delegations dispatch.Delegations
 }
 
 // faulty is the store with failures at chosen changes.
@@ -231,7 +233,7 @@ func (s *scene) open() {
 	}
 	s.t.Cleanup(func() { _ = store.Close() })
 	s.store = &faulty{Store: store, Reader: store}
-	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader})
+	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,9 +35,10 @@ type evaluation struct {
 	self      bool                  // every asking rule permits it
 	asked     bool
 	consulted canon.Digest
-	judged    []byte // versions of what judged the call's objects
-	moved     error  // the record moved under a look-up: start over
-	dry       bool   // nothing may be asked of tools and decision points
+	judged    []byte       // versions of what judged the call's objects
+	route     record.Route // how it reached dispatch, where that is not how it was proposed
+	moved     error        // the record moved under a look-up: start over
+	dry       bool         // nothing may be asked of tools and decision points
 	opinions  []policy.Opinion
 	scope     string // the scope that is missing
 	questions Questions
@@ -282,7 +284,7 @@ func (e *evaluation) input() *policy.Input {
 			Groups: e.caller.Groups(), GroupsKnown: true, Claims: e.caller.Claims()},
 		Agent:  policy.Agent{ID: owner.Agent},
 		Run:    policy.Run{ID: e.call.Run, Turn: e.call.Turn, Parent: e.run.Parent},
-		Call:   policy.Call{ID: e.call.ID, Source: e.call.Source, Route: e.call.Route, Attempt: e.call.Attempt, Purpose: e.call.Purpose},
+		Call:   policy.Call{ID: e.call.ID, Source: e.call.Source, Route: cmp.Or(e.route, e.call.Route), Attempt: e.call.Attempt, Purpose: e.call.Purpose},
 		Env:    e.a.Environment,
 		Time:   e.now,
 		Limits: policy.Limits{},
@@ -421,6 +423,7 @@ func (e *evaluation) premise() *record.Premise {
 	if e.call.State == record.None {
 		p.Seen = e.prior.Seen
 	}
+	p.Delegated = e.route == record.RouteDelegate
 	p.Touch = e.now.Sub(e.run.Active) > e.b.limits.Idle/8
 	return p
 }

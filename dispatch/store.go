@@ -48,6 +48,10 @@ type Store interface {
 	// the guarded transition does, and losers get the conflict.
 	Due(ctx context.Context, now time.Time, n int) (calls []Loaded, next time.Time, err error)
 
+	// Ready returns calls that people approved and whose run holds a delegation, at
+	// most n: what may be dispatched while its caller is away. It claims nothing.
+	Ready(ctx context.Context, n int) ([]Loaded, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }

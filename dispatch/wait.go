@@ -51,6 +51,13 @@ func (w *waiting) tell(id record.CallID) {
 	}
 }
 
+// has reports whether somebody waits for a call here.
+func (w *waiting) has(id record.CallID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.calls[id]) > 0
+}
+
 // moved tells waiters and the clock about a change that is durable.
 func (b *Boundary) moved(f record.Facts) {
 	if m := f.Call; m != nil {
@@ -61,6 +68,9 @@ func (b *Boundary) moved(f record.Facts) {
 	}
 	for _, m := range f.Approvals {
 		b.waiting.tell(m.After.Call)
+		if m.After.State == record.Approved && b.delegations != nil && !b.waiting.has(m.After.Call) {
+			b.wakeClock() // its run may hold a delegation
+		}
 	}
 	if f.Sweep != nil {
 		b.waiting.mu.Lock()

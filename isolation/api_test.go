@@ -116,6 +116,13 @@ func runRows() []row {
 		{name: "start-turn keeping another's call", door: proposing, object: asked, ask: keeping, own: who{}, absent: http.StatusBadRequest,
 			lacks: proposers.but("owner with a vouching key", "other principal with a vouching key")},
 		{name: "end-run", door: proposing, object: asked, ask: to(post, "/v1/runs/{run}/end", `{}`), may: mine, done: became("canceled")},
+		{name: "transfer-run", door: proposing, object: vouched, may: mine, done: became("canceled"),
+			ask: to(post, "/v1/runs/{run}/transfer", `{"issuer":"urn:placet:dev","subject":"carla","agent":"bot"}`)},
+		{name: "transfer-run of an unvouched lineage", door: proposing, object: asked, lacks: mine,
+			ask: to(post, "/v1/runs/{run}/transfer", `{"issuer":"urn:placet:dev","subject":"carla","agent":"bot"}`)},
+		{name: "delegate-run", door: proposing, object: asked, lacks: mine, // the development issuer is no live source
+			ask: to(post, "/v1/runs/{run}/delegation", `{"until":"2999-01-01T00:00:00Z"}`)},
+		{name: "withdraw-delegation", door: proposing, object: asked, lacks: mine, ask: to(http.MethodDelete, "/v1/runs/{run}/delegation")},
 	}
 }
 

@@ -17,12 +17,15 @@ type answered struct {
 }
 
 // propose makes a call of the owner's in a run of its own.
-func (w *world) propose(tool string) *object {
+func (w *world) propose(tool string) *object { w.t.Helper(); return w.proposeIn("owner", tool) }
+
+// proposeIn proposes as the owner, in a run that one of the owner's credentials opened.
+func (w *world) proposeIn(opener, tool string) *object {
 	w.t.Helper()
 	w.made++
 	o := &object{target: target{marker: fmt.Sprintf("marker-%d-%s", w.made, rand.Text())}}
 	var run struct{ ID string }
-	w.ok(w.callers["owner"], request{method: http.MethodPost, path: "/v1/runs", body: `{"label":"` + o.marker + `"}`}, &run)
+	w.ok(w.callers[opener], request{method: http.MethodPost, path: "/v1/runs", body: `{"label":"` + o.marker + `"}`}, &run)
 	o.run = run.ID
 	var a answered
 	w.ok(w.callers["owner"], request{method: http.MethodPost, path: "/v1/calls", header: map[string]string{"Idempotency-Key": "occurrence-" + fmt.Sprint(w.made)},
@@ -70,6 +73,13 @@ func asked(w *world) *object {
 	w.ok(w.callers["approver"], request{method: http.MethodGet, path: "/v1/approvals/" + o.approval}, &q)
 	o.binding = q.Binding
 	return o
+}
+
+// vouched is a call that waits in a run which an orchestrator opened: one that
+// can be transferred.
+func vouched(w *world) *object {
+	w.t.Helper()
+	return w.want(w.proposeIn("owner with a vouching key", "file"), "approval_pending")
 }
 
 // approved is a call that runs as soon as its owner asks again.

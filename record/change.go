@@ -64,6 +64,7 @@ type Premise struct {
 	Turn       Turn  // the run is live and still in this turn
 	Generation int64 // the active registry and policy version
 	Seen       []Seen
+	Delegated  bool // the run holds a delegation that has not ended
 	Touch      bool // the run was quiet: note that it is active
 }
 

@@ -12,6 +12,7 @@ type Step struct {
 	Premise  *Premise
 	Decision Decision
 	Charges  []Charge
+	Route    Route // how it reached dispatch, where that is not how it was proposed
 	OpenCap  int64 // the lineage's cap on waiting calls; 0: none
 }
 
@@ -200,7 +201,7 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	if slices.Contains(path, DispatchAuthorized) {
 		events = append(events, after.event(EventAuthorized, c.By(), s.At, s.body(after)))
 	}
-	executing := after.event(EventExecuting, c.By(), s.At, Body{Arguments: after.Digest, Binding: after.Binding,
+	executing := after.event(EventExecuting, s.Who, s.At, Body{Route: s.Route, Arguments: after.Digest, Binding: after.Binding,
 		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Attempt: after.Attempt, Key: after.Key, Lease: lease})
 	if rest != nil {
 		executing.Approval = rest.ID
@@ -375,13 +376,63 @@ func EndRun(r Run, why string, who Who, at time.Time) (Change, error) {
 		return Change{}, Errorf(Conflict, "the run has ended")
 	}
 	after := r
-	after.State, after.Ended, after.Why, after.Version = Terminated, at, why, r.Version+1
+	after.State, after.Ended, after.Why, after.Version, after.Delegation = Terminated, at, why, r.Version+1, nil
 	return Change{Facts{
 		At:     at,
 		Run:    &RunMove{From: r.Version, After: after},
 		Sweep:  &Sweep{Tenant: r.Tenant, Run: r.ID, To: Canceled, By: ByPrincipal, Code: CodeRunEnded, Who: who, At: at},
 		Events: []Event{r.event(EventRunEnded, who, at, Body{Detail: why})},
 	}}, nil
+}
+
+// Transfer gives a run to another principal or agent of its tenant (rule B2). What
+// waits is canceled and its questions void; a new turn begins, so that nothing
+// stated for earlier ones counts for the new owner; a delegation of the old one ends.
+func Transfer(r Run, to Owner, who Who, at time.Time) (Change, error) {
+	switch {
+	case !r.Live():
+		return Change{}, Errorf(Conflict, "the run has ended")
+	case to.Tenant != r.Tenant:
+		return Change{}, Errorf(Invalid, "a run stays in its tenant")
+	case to == r.Owner:
+		return Change{}, Errorf(Conflict, "the run is theirs already")
+	case !r.Vouched:
+		// Its lineage is that of its owner, and would carry the new owner's calls.
+		return Change{}, Errorf(Conflict, "a run that was opened without vouch belongs to its owner's lineage; let the new owner open one")
+	}
+	after, next := r, to.By()
+	after.Owner, after.Turn, after.State, after.Delegation = to, r.Turn+1, ModelPending, nil
+	after.Version, after.Active = r.Version+1, at
+	return Change{Facts{
+		At:     at,
+		Run:    &RunMove{From: r.Version, After: after},
+		Sweep:  &Sweep{Tenant: r.Tenant, Run: r.ID, To: Canceled, By: ByPrincipal, Code: CodeCanceled, Who: who, At: at},
+		Events: []Event{r.event(EventTransferred, who, at, Body{To: &next, Turn: after.Turn})},
+	}}, nil
+}
+
+// Delegate lets a run's calls be dispatched while its caller is away (rule C2).
+// used says that the live source was asked and d is what it is asked with next.
+func Delegate(r Run, d Delegation, used bool, who Who, at time.Time) (Change, error) {
+	if !r.Live() {
+		return Change{}, Errorf(Conflict, "the run has ended")
+	}
+	kind := EventDelegated
+	if used {
+		kind = EventDelegationUsed
+	}
+	return r.delegation(&d, r.event(kind, who, at, Body{Until: d.Until, Scopes: d.Scopes}), at), nil
+}
+
+// Withdraw ends a run's delegation.
+func Withdraw(r Run, why string, who Who, at time.Time) Change {
+	return r.delegation(nil, r.event(EventDelegationWithdrawn, who, at, Body{Detail: why}), at)
+}
+
+func (r Run) delegation(d *Delegation, e Event, at time.Time) Change {
+	after := r
+	after.Delegation, after.Version = d, r.Version+1
+	return Change{Facts{At: at, Run: &RunMove{From: r.Version, After: after}, Events: []Event{e}}}
 }
 
 func (r Run) event(kind EventKind, who Who, at time.Time, b Body) Event {

@@ -124,6 +124,12 @@ func (b Body) encode() []byte {
 	m.digest("result_digest", b.Result)
 	m.number("turn", int64(b.Turn))
 	texts(&m, "kept", b.Kept)
+	if b.To != nil {
+		m.name("to")
+		m.b = b.To.AppendJSON(m.b)
+	}
+	m.time("until", b.Until)
+	texts(&m, "scopes", b.Scopes)
 	m.text("word", string(b.Word))
 	m.text("note", b.Note)
 	m.text("evidence", b.Evidence)

@@ -47,8 +47,14 @@ func TestEventsReadBack(t *testing.T) {
 					b.Kept = append(b.Kept, CallID(text.Draw(t, "call")))
 				}
 			case []string:
-				for range rapid.IntRange(0, 2).Draw(t, "redacted") {
-					b.Redacted = append(b.Redacted, text.Draw(t, "name"))
+				var list []string
+				for range rapid.IntRange(0, 2).Draw(t, "length") {
+					list = append(list, text.Draw(t, "name"))
+				}
+				f.Set(reflect.ValueOf(list))
+			case *Who:
+				if rapid.Bool().Draw(t, "set") {
+					f.Set(reflect.ValueOf(&Who{Agent: AgentID(text.Draw(t, "agent")), Principal: &Principal{text.Draw(t, "issuer"), text.Draw(t, "subject")}}))
 				}
 			default:
 				switch f.Kind() {

@@ -34,6 +34,11 @@ const (
 	EventRunOpened   EventKind = "run_opened"
 	EventTurnStarted EventKind = "turn_started"
 	EventRunEnded    EventKind = "run_ended"
+	EventTransferred EventKind = "run_transferred" // to another principal or agent (rule B2)
+
+	EventDelegated           EventKind = "delegated"            // a run may act while its caller is away (rule C2)
+	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with
+	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
 
 	EventRefused    EventKind = "refused"    // a request that became no call
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
@@ -90,6 +95,9 @@ type Body struct {
 	Result     canon.Digest `json:"result_digest,omitzero"`
 	Turn       Turn         `json:"turn,omitempty"`
 	Kept       []CallID     `json:"kept,omitempty"`
+	To         *Who         `json:"to,omitempty"`     // whom a run was transferred to
+	Until      time.Time    `json:"until,omitzero"`   // how long a delegation lasts
+	Scopes     []string     `json:"scopes,omitempty"` // what it delegates at most
 	Word       Word         `json:"word,omitempty"`
 	Note       string       `json:"note,omitempty"`
 	Evidence   string       `json:"evidence,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/placet-dev/placet/edge/api"
 )
@@ -12,6 +13,10 @@ type runsCommand struct {
 	List runsList `cmd:"" help:"List runs, newest first."`
 	Show runsShow `cmd:"" help:"Show a run."`
 	End  runsEnd  `cmd:"" help:"End a run: its waiting calls are canceled."`
+
+	Transfer runsTransfer `cmd:"" help:"Give a run to another principal or agent: its waiting calls are canceled."`
+	Delegate runsDelegate `cmd:"" help:"Let a run act while its caller is away."`
+	Withdraw runsWithdraw `cmd:"" help:"End a run's delegation."`
 }
 
 type runsList struct {
@@ -65,6 +70,9 @@ func (f runFlags) ask(ctx context.Context, p *program, method, tail string, body
 		p.field("agent", string(v.Agent))
 		p.field("lineage", string(v.Lineage))
 		p.field("parent", string(v.Parent))
+		if v.Delegated != nil {
+			p.field("delegated", "until "+shortTime(*v.Delegated))
+		}
 		p.field("opened", shortTime(v.Opened))
 		p.field("active", shortTime(v.Active))
 		if v.Ended != nil {
@@ -86,4 +94,30 @@ type runsEnd struct {
 
 func (c runsEnd) Run(ctx context.Context, p *program) error {
 	return c.ask(ctx, p, http.MethodPost, "/end", map[string]string{"why": c.Why})
+}
+
+type runsTransfer struct {
+	runFlags
+	Issuer  string `required:"" placeholder:"URL" help:"Issuer of the new principal."`
+	Subject string `required:"" placeholder:"NAME" help:"The new principal, as the issuer names them."`
+	Agent   string `required:"" placeholder:"NAME" help:"The new agent."`
+}
+
+func (c runsTransfer) Run(ctx context.Context, p *program) error {
+	return c.ask(ctx, p, http.MethodPost, "/transfer", map[string]string{"issuer": c.Issuer, "subject": c.Subject, "agent": c.Agent})
+}
+
+type runsDelegate struct {
+	runFlags
+	For time.Duration `default:"8h" help:"How long at most (default: 8h)."`
+}
+
+func (c runsDelegate) Run(ctx context.Context, p *program) error {
+	return c.ask(ctx, p, http.MethodPost, "/delegation", map[string]time.Time{"until": time.Now().Add(c.For).UTC().Truncate(time.Second)})
+}
+
+type runsWithdraw struct{ runFlags }
+
+func (c runsWithdraw) Run(ctx context.Context, p *program) error {
+	return c.ask(ctx, p, http.MethodDelete, "/delegation", nil)
 }

@@ -27,6 +27,9 @@ type Boundary interface {
 	Run(context.Context, identity.Caller, record.RunID) (record.Run, string, error)
 	StartTurn(context.Context, identity.Caller, record.RunID, []record.CallID) (record.Run, error)
 	EndRun(context.Context, identity.Caller, record.RunID, string) (record.Run, error)
+	TransferRun(context.Context, identity.Caller, record.RunID, record.Owner) (record.Run, error)
+	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
+	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)

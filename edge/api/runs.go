@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -24,6 +25,57 @@ func (d *door) registerRuns() {
 		describe("Only for a caller whose workload vouches. Waiting calls of earlier turns are canceled, except those kept.")), d.startTurn)
 	add(d, d.operation("end-run", http.MethodPost, "/v1/runs/{id}/end", "End a run", d.asCaller, tag("runs"),
 		describe("Cancels its waiting calls and voids their questions.")), d.endRun)
+	add(d, d.operation("transfer-run", http.MethodPost, "/v1/runs/{id}/transfer", "Transfer a run", d.asCaller, tag("runs"),
+		describe("To another principal or agent of the same tenant. Only runs opened with vouch; what waits in it is canceled, and a new turn begins.")), d.transferRun)
+	add(d, d.operation("delegate-run", http.MethodPost, "/v1/runs/{id}/delegation", "Let a run act while its caller is away", d.asCaller, tag("runs"),
+		describe("What people approve in it is then dispatched without its caller, as long as the issuer's live source says at each dispatch that the caller may.")), d.delegateRun)
+	add(d, d.operation("withdraw-delegation", http.MethodDelete, "/v1/runs/{id}/delegation", "End a run's delegation", d.asCaller, tag("runs")), d.withdrawDelegation)
+}
+
+type transferRunInput struct {
+	RunPath
+	Body struct {
+		Issuer  string `json:"issuer" minLength:"1" maxLength:"512" doc:"Issuer of the new principal."`
+		Subject string `json:"subject" minLength:"1" maxLength:"512" doc:"The new principal, as the issuer names them."`
+		Agent   string `json:"agent" minLength:"1" maxLength:"512" doc:"The new agent."`
+	}
+}
+
+func (d *door) transferRun(ctx context.Context, in *transferRunInput) (*runOutput, error) {
+	if !record.ValidID("run", in.ID) {
+		return nil, d.refusal(absent("run"))
+	}
+	for name, text := range map[string]string{"issuer": in.Body.Issuer, "subject": in.Body.Subject, "agent": in.Body.Agent} {
+		if !printable(text) {
+			return nil, invalid("body."+name, "it holds a control character")
+		}
+	}
+	r, err := d.boundary.TransferRun(ctx, caller(ctx), record.RunID(in.ID), record.Owner{
+		Principal: record.Principal{Issuer: in.Body.Issuer, Subject: in.Body.Subject}, Agent: record.AgentID(in.Body.Agent)})
+	return d.run(r, "", err)
+}
+
+type delegateRunInput struct {
+	RunPath
+	Body struct {
+		Until time.Time `json:"until" doc:"When it ends, at the latest; at most 30 days from now, and no later than the issuer's own bound."`
+	}
+}
+
+func (d *door) delegateRun(ctx context.Context, in *delegateRunInput) (*runOutput, error) {
+	if !record.ValidID("run", in.ID) {
+		return nil, d.refusal(absent("run"))
+	}
+	r, err := d.boundary.DelegateRun(ctx, caller(ctx), record.RunID(in.ID), in.Body.Until)
+	return d.run(r, "", err)
+}
+
+func (d *door) withdrawDelegation(ctx context.Context, in *RunPath) (*runOutput, error) {
+	if !record.ValidID("run", in.ID) {
+		return nil, d.refusal(absent("run"))
+	}
+	r, err := d.boundary.WithdrawDelegation(ctx, caller(ctx), record.RunID(in.ID))
+	return d.run(r, "", err)
 }
 
 type openRunInput struct {

@@ -23,14 +23,19 @@ type RunView struct {
 	Active    time.Time        `json:"active_at"`
 	Ended     *time.Time       `json:"ended_at,omitempty"`
 	Why       string           `json:"why,omitempty" doc:"Why it ended."`
+	Delegated *time.Time       `json:"delegated_until,omitempty" doc:"Until when it may act while its caller is away."`
 }
 
 func runView(r record.Run, shown string) RunView {
 	if shown == "" {
 		shown = string(r.State)
 	}
-	return RunView{ID: r.ID, Label: r.Label, Lineage: r.Lineage, Parent: r.Parent, Principal: r.Principal, Agent: r.Agent,
+	v := RunView{ID: r.ID, Label: r.Label, Lineage: r.Lineage, Parent: r.Parent, Principal: r.Principal, Agent: r.Agent,
 		Turn: r.Turn, Vouched: r.Vouched, State: shown, Opened: r.Opened, Active: r.Active, Ended: later(r.Ended), Why: r.Why}
+	if r.Delegation != nil {
+		v.Delegated = later(r.Delegation.Until)
+	}
+	return v
 }
 
 // CallView is a call. Its owner sees what the model may read; Operators is for

@@ -112,6 +112,8 @@ func (w *writer) premise(f record.Facts) error {
 			return refuse("the run belongs to somebody else")
 		case run.Turn != p.Turn:
 			return refuse("a new turn began")
+		case p.Delegated && !run.Delegation.Live(f.At):
+			return refuse("the delegation has ended")
 		}
 		if run.Parent != "" {
 			if err := w.ancestors(run); err != nil {
@@ -322,7 +324,14 @@ func (w *writer) putRun(m record.RunMove) error {
 	r := m.After
 	w.fresh[runKey{r.Tenant, r.ID}] = r
 	return w.run(upsertRun, r.Tenant, r.ID, r.Lineage, r.Parent, r.Principal.Issuer, r.Principal.Subject, r.Agent, r.Label,
-		flag(r.Vouched), int64(r.Turn), flag(r.Turns), string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why)
+		flag(r.Vouched), int64(r.Turn), flag(r.Turns), string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation(r.Delegation))
+}
+
+func delegation(d *record.Delegation) text {
+	if d == nil {
+		return text("")
+	}
+	return encode(d)
 }
 
 func (w *writer) loadRun(k runKey) (record.Run, bool, error) {

@@ -59,6 +59,12 @@ func scanRun(stmt *sqlite.Stmt) record.Run {
 	r.Turn, r.Turns = record.Turn(col.int()), col.flag()
 	r.State, r.Version = record.RunState(col.text()), col.int()
 	r.Opened, r.Active, r.Ended, r.Why = col.time(), col.time(), col.time(), col.text()
+	if text := col.text(); text != "" {
+		r.Delegation = &record.Delegation{}
+		if json.Unmarshal([]byte(text), r.Delegation) != nil {
+			r.Delegation = nil // what cannot be read delegates nothing
+		}
+	}
 	return r
 }
 
@@ -296,29 +302,56 @@ func collect[T any](into *[]T, scan func(*sqlite.Stmt) (T, error)) func(*sqlite.
 // Due implements dispatch.Store.
 func (s *Store) Due(ctx context.Context, now time.Time, n int) (out []dispatch.Loaded, next time.Time, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		type ref struct {
-			tenant record.TenantID
-			id     record.CallID
-		}
-		var refs []ref
-		if err := each(conn, `SELECT tenant, id FROM calls WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?`, func(s *sqlite.Stmt) error {
-			refs = append(refs, ref{record.TenantID(s.ColumnText(0)), record.CallID(s.ColumnText(1))})
-			return nil
-		}, micro(now), int64(n)); err != nil {
+		refs, err := callRefs(conn, `SELECT tenant, id FROM calls WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?`, micro(now), int64(n))
+		if err != nil {
 			return err
 		}
-		for _, r := range refs {
-			l, err := load(conn, r.tenant, r.id)
-			if err != nil {
-				return err
-			}
-			out = append(out, l)
+		if out, err = loadAll(conn, refs); err != nil {
+			return err
 		}
-		_, err := row(conn, `SELECT due FROM calls WHERE due IS NOT NULL AND due > ? ORDER BY due LIMIT 1`,
+		_, err = row(conn, `SELECT due FROM calls WHERE due IS NOT NULL AND due > ? ORDER BY due LIMIT 1`,
 			func(s *sqlite.Stmt) { next = moment(s.ColumnInt64(0)) }, micro(now))
 		return err
 	})
 	return out, next, err
+}
+
+// Ready implements dispatch.Store.
+func (s *Store) Ready(ctx context.Context, n int) (out []dispatch.Loaded, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		refs, err := callRefs(conn, selectReady, int64(n))
+		if err != nil {
+			return err
+		}
+		out, err = loadAll(conn, refs)
+		return err
+	})
+	return out, err
+}
+
+// callRef names a call.
+type callRef struct {
+	tenant record.TenantID
+	id     record.CallID
+}
+
+func callRefs(conn *sqlite.Conn, query string, args ...any) (refs []callRef, err error) {
+	err = each(conn, query, func(s *sqlite.Stmt) error {
+		refs = append(refs, callRef{record.TenantID(s.ColumnText(0)), record.CallID(s.ColumnText(1))})
+		return nil
+	}, args...)
+	return refs, err
+}
+
+func loadAll(conn *sqlite.Conn, refs []callRef) (out []dispatch.Loaded, err error) {
+	for _, r := range refs {
+		l, err := load(conn, r.tenant, r.id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	return out, nil
 }
 
 // Generation implements dispatch.Store.

@@ -18,13 +18,14 @@ const (
 	// because an IN opens a table of its own on every write.
 	isWaiting   = `(state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized')`
 	isOpen      = `(state = 'proposed' OR state = 'approval_pending' OR state = 'dispatch_authorized' OR state = 'executing' OR state = 'unknown')`
+	isOpenCall  = `(calls.state = 'proposed' OR calls.state = 'approval_pending' OR calls.state = 'dispatch_authorized' OR calls.state = 'executing' OR calls.state = 'unknown')`
 	isUnsettled = `(state = 'executing' OR state = 'unknown')`
 
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
-		opened, active, ended, why`
+		opened, active, ended, why, delegation`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed`
 
@@ -37,9 +38,10 @@ const (
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 
-	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
-		ON CONFLICT (tenant, id) DO UPDATE SET turn = excluded.turn, turns = excluded.turns, state = excluded.state,
-		version = excluded.version, active = excluded.active, ended = excluded.ended, why = excluded.why`
+	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+		ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject, agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state,
+		version = excluded.version, active = excluded.active, ended = excluded.ended, why = excluded.why,
+		delegation = excluded.delegation`
 	touchRun = `UPDATE runs SET active = ? WHERE tenant = ? AND id = ?`
 
 	insertApproval      = `INSERT INTO approvals (` + approvalFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
@@ -79,6 +81,11 @@ const (
 		AND state = 'approval_pending' AND tool = ? AND EXISTS (SELECT 1 FROM approvals
 			WHERE approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved' AND approvals.expires > ?)
 		ORDER BY id DESC LIMIT 1`
+	// Few runs hold a delegation, so those are walked first.
+	selectReady = `SELECT calls.tenant, calls.id FROM runs INDEXED BY runs_delegated
+		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + ` AND calls.state = 'approval_pending'
+		JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved'
+		WHERE runs.delegation <> '' LIMIT ?`
 )
 
 // run executes a statement that returns no rows.

@@ -50,6 +50,8 @@ func Run(t *testing.T, open Open) {
 		"CanceledCaller":   canceledCaller,
 		"Prior":            prior,
 		"Lists":            lists,
+		"Transfer":         transfer,
+		"Delegation":       delegation,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

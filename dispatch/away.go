@@ -1,0 +1,342 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+)
+
+const (
+	awayAtOnce  = 16               // delegated calls that run at the same time
+	awayPause   = 10 * time.Second // between two tries of one call whose source did not answer
+	longestAway = 30 * 24 * time.Hour
+)
+
+// away is the dispatching for callers who are away.
+type away struct {
+	work    sync.WaitGroup
+	mu      sync.Mutex
+	running int
+	later   map[record.CallID]time.Time // running ones: zero; else when to try again
+	asking  map[record.RunID]bool       // whose live source is being asked
+}
+
+// DelegateRun lets a run of the caller be dispatched while they are away, no
+// longer than until. What it delegates is asked of a live source at every
+// dispatch, and is never more than the caller may do now (rule C2).
+func (b *Boundary) DelegateRun(ctx context.Context, c identity.Caller, id record.RunID, until time.Time) (record.Run, error) {
+	now := b.clock()
+	switch run, err := b.ownRun(ctx, c, id); {
+	case err != nil:
+		return run, err
+	case b.delegations == nil:
+		return run, record.Errorf(record.Invalid, "this server has no live source to ask about callers who are away; configure delegation for the issuer")
+	case !run.Live():
+		return run, record.Errorf(record.Conflict, "the run has ended")
+	case !until.After(now) || until.Sub(now) > longestAway:
+		return run, record.Errorf(record.Invalid, "a delegation ends between now and 30 days from now")
+	}
+	d, err := b.delegations.Grant(ctx, c, until)
+	if err != nil {
+		return record.Run{}, err
+	}
+	d.Granted, d.Until = now, earliest(d.Until, until)
+	run, err := b.moveRun(ctx, c, id, func(r record.Run) (record.Change, error) {
+		return record.Delegate(r, d, false, c.Owner().By(), b.clock())
+	})
+	if err != nil {
+		b.withdraw(ctx, &d)
+	}
+	return run, err
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// WithdrawDelegation ends what DelegateRun began.
+func (b *Boundary) WithdrawDelegation(ctx context.Context, c identity.Caller, id record.RunID) (record.Run, error) {
+	var had *record.Delegation
+	run, err := b.moveRun(ctx, c, id, func(r record.Run) (record.Change, error) {
+		if had = r.Delegation; had == nil {
+			return record.Change{}, record.Errorf(record.Conflict, "the run holds no delegation")
+		}
+		return record.Withdraw(r, "by its owner", c.Owner().By(), b.clock()), nil
+	})
+	if err == nil {
+		b.withdraw(ctx, had)
+	}
+	return run, err
+}
+
+// TransferRun gives a run of the caller to another principal or agent of its
+// tenant (rule B2). What waits in it is canceled.
+func (b *Boundary) TransferRun(ctx context.Context, c identity.Caller, id record.RunID, to record.Owner) (record.Run, error) {
+	to.Tenant = c.Owner().Tenant
+	if to.Principal.Issuer == "" || to.Principal.Subject == "" || to.Agent == "" {
+		return record.Run{}, record.Errorf(record.Invalid, "a transfer names the principal's issuer and subject, and the agent")
+	}
+	var had *record.Delegation
+	run, err := b.moveRun(ctx, c, id, func(r record.Run) (record.Change, error) {
+		had = r.Delegation
+		return record.Transfer(r, to, c.Owner().By(), b.clock())
+	})
+	if err == nil {
+		b.stopRunning(ctx, run)
+		b.withdraw(ctx, had)
+	}
+	return run, err
+}
+
+// moveRun changes a run of the caller, starting over while it moves under the request.
+func (b *Boundary) moveRun(ctx context.Context, c identity.Caller, id record.RunID, change func(record.Run) (record.Change, error)) (record.Run, error) {
+	for range maxConflicts {
+		run, err := b.ownRun(ctx, c, id)
+		if err != nil {
+			return run, err
+		}
+		next, err := change(run)
+		if err != nil {
+			return run, err
+		}
+		if err = b.apply(ctx, next); err == nil {
+			return next.Facts().Run.After, nil
+		}
+		if refusal(err) == nil {
+			return run, err
+		}
+	}
+	return record.Run{}, record.Errorf(record.Conflict, "the run kept changing; try again")
+}
+
+// withdraw tells the source that a delegation is not needed any more. It is gone
+// from the record; the source forgetting it too is courtesy.
+func (b *Boundary) withdraw(ctx context.Context, d *record.Delegation) {
+	if d == nil || b.delegations == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), obtainTimeout)
+	defer cancel()
+	if err := b.delegations.Withdraw(ctx, *d); err != nil {
+		b.log.Warn("dispatch: a delegation was not withdrawn at its source", "error", err)
+	}
+}
+
+// dispatchAway dispatches what people approved in runs that hold a delegation,
+// and returns when to look again; zero: nothing is left. A call somebody waits for
+// here is left to them.
+func (b *Boundary) dispatchAway(ctx context.Context) time.Time {
+	if b.delegations == nil {
+		return time.Time{}
+	}
+	now := b.clock()
+	ready, err := b.store.Ready(ctx, dueBatch)
+	if err != nil {
+		b.log.Error("dispatch: cannot read what may run for callers who are away", "error", err)
+		return now.Add(awayPause)
+	}
+	var next time.Time
+	for _, l := range ready {
+		if b.waiting.has(l.Call.ID) {
+			next = earliest(next, now.Add(awayPause))
+			continue
+		}
+		start, again := b.away.begin(l.Call.ID, now)
+		if !start {
+			next = earliest(next, again)
+			continue
+		}
+		b.away.work.Go(func() {
+			later := b.runAway(ctx, l)
+			b.away.end(l.Call.ID, later)
+			b.wakeClock() // for the next one, or to sleep until this one's time
+		})
+	}
+	b.away.forget(ready, now)
+	return next
+}
+
+// begin claims a call for this process, or says when to try.
+func (a *away) begin(id record.CallID, now time.Time) (start bool, again time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, known := a.later[id]
+	switch {
+	case known && at.IsZero(), a.running >= awayAtOnce:
+		return false, now.Add(awayPause) // it ends, or another does, and wakes the clock
+	case known && now.Before(at):
+		return false, at
+	}
+	a.later[id] = time.Time{}
+	a.running++
+	return true, time.Time{}
+}
+
+func (a *away) end(id record.CallID, later time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running--
+	if later.IsZero() {
+		delete(a.later, id)
+		return
+	}
+	a.later[id] = later
+}
+
+// ask claims the asking of a run's live source: what it is asked with may be good
+// for one question only.
+func (a *away) ask(id record.RunID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asking[id] {
+		return false
+	}
+	a.asking[id] = true
+	return true
+}
+
+func (a *away) asked(id record.RunID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asking, id)
+}
+
+// forget drops what is not there any more.
+func (a *away) forget(ready []Loaded, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, at := range a.later {
+		if !at.IsZero() && now.After(at) && !slices.ContainsFunc(ready, func(l Loaded) bool { return l.Call.ID == id }) {
+			delete(a.later, id)
+		}
+	}
+}
+
+// runAway dispatches one call for its caller, whom the live source describes now.
+// It returns when to try again, or zero: the call has moved, or will not.
+func (b *Boundary) runAway(ctx context.Context, l Loaded) time.Time {
+	for range maxConflicts {
+		later := b.clock().Add(awayPause)
+		caller, l, err := b.standIn(ctx, l)
+		switch {
+		case errors.Is(err, errMoved):
+			return time.Time{}
+		case errors.Is(err, errAsking):
+			return b.clock().Add(awayPause / 10)
+		case err != nil && refusal(err) == nil:
+			return b.standInRefused(ctx, l, err)
+		case err != nil:
+			continue
+		}
+		a, err := b.decideAgain(ctx, caller, l, b.clock(), record.RouteDelegate, nil)
+		switch {
+		case err == nil && a.State().Waiting():
+			return earliest(a.Retry, later)
+		case err == nil:
+			return time.Time{}
+		case refusal(err) == nil:
+			b.log.Error("dispatch: a call could not be dispatched for its caller", "call", l.Call.ID, "error", err)
+			return later
+		}
+	}
+	return b.clock().Add(awayPause)
+}
+
+var (
+	errDelegationOver = errors.New("the delegation has ended")
+	errAsking         = errors.New("the live source is being asked for another call of the run")
+	errMoved          = errors.New("the call does not wait any more")
+)
+
+// standIn asks the delegation's live source who the run's owner is now, and
+// returns the call as it is then. A *record.Refusal among its errors means: the
+// record moved.
+func (b *Boundary) standIn(ctx context.Context, l Loaded) (identity.Caller, Loaded, error) {
+	if !b.away.ask(l.Run.ID) {
+		return identity.Caller{}, l, errAsking
+	}
+	defer b.away.asked(l.Run.ID)
+	l, err := b.store.Call(ctx, l.Call.Tenant, l.Call.ID)
+	now := b.clock()
+	switch {
+	case err != nil:
+		return identity.Caller{}, l, record.Because(record.Unavailable, err, "the store does not answer")
+	case l.Call.State != record.ApprovalPending || !l.Run.Live() || l.Run.Delegation == nil || !now.Before(l.Call.Expires):
+		return identity.Caller{}, l, errMoved
+	case !l.Run.Delegation.Live(now):
+		return identity.Caller{}, l, errDelegationOver
+	}
+	run := l.Run
+	asking, cancel := context.WithTimeout(ctx, obtainTimeout)
+	defer cancel()
+	caller, next, err := b.delegations.Caller(asking, run.Owner, *run.Delegation)
+	if err == nil && (!caller.Valid() || caller.Owner() != run.Owner) {
+		err = record.Errorf(record.Forbidden, "the live source speaks of somebody else")
+	}
+	if err != nil || slices.Equal(next.Sealed, run.Delegation.Sealed) {
+		return caller, l, err
+	}
+	// What the source was asked with is used up: unless what replaces it is durable,
+	// nobody acts on the answer.
+	next.Granted, next.Until, next.Scopes = run.Delegation.Granted, run.Delegation.Until, run.Delegation.Scopes
+	change, err := record.Delegate(run, next, true, record.Who{System: "delegation"}, now)
+	if err == nil {
+		err = b.apply(ctx, change)
+	}
+	if err != nil {
+		return identity.Caller{}, l, err
+	}
+	l.Run = change.Facts().Run.After
+	return caller, l, nil
+}
+
+// standInRefused handles a live source that did not speak for the caller, and
+// returns when to try again. One that does not answer leaves the call as it is,
+// with an event; one that says no denies it.
+func (b *Boundary) standInRefused(ctx context.Context, l Loaded, cause error) time.Time {
+	now := b.clock()
+	later := now.Add(awayPause)
+	if errors.Is(cause, errDelegationOver) {
+		// Without a delegation the call waits for its agent, as any other.
+		return b.endDelegation(ctx, l.Run, "it has ended", later)
+	}
+	reason := record.Reason{Rule: "delegation", Verdict: record.Deny, Code: record.CodeCannotDecide, Private: cause.Error()}
+	gone := record.KindOf(cause) != record.Unavailable && ctx.Err() == nil
+	if gone {
+		reason.Code = record.CodeRevoked
+	}
+	step := record.Step{At: now, Who: record.Who{System: "delegation"}, Route: record.RouteDelegate, Decision: record.Decision{
+		Verdict: record.Deny, Code: reason.Code, Reasons: []record.Reason{reason}, At: now, Generation: l.Call.Decision.Generation}}
+	if !gone {
+		if err := b.apply(ctx, record.Postpone(l.Call, step)); err != nil {
+			b.log.Error("dispatch: an event was not recorded", "error", err)
+		}
+		return later
+	}
+	change, err := record.Refuse(l.Call, step, live(l.Approval))
+	if err == nil {
+		err = b.apply(ctx, change)
+	}
+	if err != nil {
+		return later
+	}
+	return b.endDelegation(ctx, l.Run, "its source says that the authority is gone", time.Time{})
+}
+
+// endDelegation withdraws a delegation that is worth nothing any more. later is
+// when to try again if that cannot be recorded.
+func (b *Boundary) endDelegation(ctx context.Context, run record.Run, why string, later time.Time) time.Time {
+	if err := b.apply(ctx, record.Withdraw(run, why, record.Who{System: "delegation"}, b.clock())); err != nil {
+		return later
+	}
+	b.withdraw(ctx, run.Delegation)
+	return time.Time{}
+}
