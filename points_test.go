@@ -438,6 +438,10 @@ func TestOwnershipByPolicyData(t *testing.T) {
 	if err != nil || !report.Passed() {
 		t.Fatalf("%v %+v", err, report)
 	}
+	doc, err := os.ReadFile("docs/authorization.md")
+	if err != nil || !strings.Contains(string(doc), "```rego\n"+string(files["main.rego"])+"```") {
+		t.Errorf("%v: docs/authorization.md shows another main.rego", err)
+	}
 	layer := t.TempDir()
 	for _, name := range []string{"main.rego", "data.yaml"} {
 		text, err := os.ReadFile(filepath.Join(folder, name))
