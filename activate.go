@@ -21,7 +21,7 @@ type Reloaded struct {
 	Version    string            // the digest of what was read
 	Changed    bool              // false: the files are what was active already
 	Registry   []registry.Change // what it changes
-	Layers     []string          // policy layers added, removed or changed
+	Layers     []string          // policy layers and decision points added, removed or changed
 }
 
 // Lines is the plan for people, one change a line.
@@ -101,6 +101,7 @@ func (p *Placet) plan(next dispatch.Active) Reloaded {
 	for name := range had {
 		r.Layers = append(r.Layers, "weakened: layer "+name+" is gone")
 	}
+	r.Layers = append(r.Layers, plannedPoints(now.Points, next.Points)...)
 	return r
 }
 
@@ -133,6 +134,16 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		if l.Mode() == policy.Observe {
 			a.Overrides = append(a.Overrides, registry.Override{Setting: "mode", Subject: "policy layer " + l.Name(),
 				Detail: "observe: its verdicts are recorded, not applied", Place: c.File()})
+		}
+	}
+	if a.Points, err = p.points(snapshot); err != nil {
+		return dispatch.Active{}, err
+	}
+	for _, d := range a.Points {
+		made := d.(*point)
+		digest = append(digest, []byte("decision point"), []byte(made.version))
+		if o, weak := made.override(c.File()); weak {
+			a.Overrides = append(a.Overrides, o)
 		}
 	}
 	if d := c.Approvals.Default; d != nil {

@@ -32,7 +32,11 @@ var house = map[string][]string{
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
 
-	"policy/rego":     {"canon", "policy", "record"},
+	"policy/rego":    {"canon", "policy", "record"},
+	"policy/authzen": {"canon", "policy", "record"},
+
+	"policy/authzen/pdptest": {"canon"}, // a decision point for tests
+
 	"store/sqlite":    {"canon", "dispatch", "record"},
 	"store/storetest": {"canon", "dispatch", "record"},
 	"tool/local":      {"dispatch", "record", "registry"},

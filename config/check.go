@@ -34,6 +34,7 @@ func (c *Config) Check(fail func(key, message string)) {
 		}
 		layers[l.Name] = true
 	}
+	c.checkPoints(fail)
 	for _, w := range c.Workloads {
 		if !layerName.MatchString(w.Key) {
 			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")
@@ -93,6 +94,54 @@ func (l *Layer) Check(fail func(key, message string)) {
 	}
 	if !strings.HasPrefix(l.Query, "data.") {
 		fail("query", "wants a rule, such as data.agent.call.decision")
+	}
+}
+
+// checkPoints compares decision points with one another and with the issuers.
+func (c *Config) checkPoints(fail func(key, message string)) {
+	names := map[string]bool{}
+	for _, p := range c.Points {
+		if names[p.Name] {
+			fail("decision_points", fmt.Sprintf("has two named %q", p.Name))
+		}
+		names[p.Name] = true
+		if len(c.Issuers) > 1 && !strings.Contains(p.Subject.ID, "{issuer}") {
+			fail("decision_points", fmt.Sprintf("%q gets subjects without {issuer}, and there are several issuers: equal subjects of two would be one", p.Name))
+		}
+	}
+}
+
+// Check is the rules of a decision point.
+func (p *DecisionPoint) Check(fail func(key, message string)) {
+	if !layerName.MatchString(p.Name) {
+		fail("name", "is lower-case letters, digits and _ . -, and starts with a letter")
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		fail("url", "wants a URL such as https://pdp.example.com")
+	} else if u.Scheme == "http" && !loopbackHost(u.Hostname()) {
+		fail("url", "must be https beyond this machine: whoever answers there decides")
+	}
+	if p.Timeout <= 0 || p.Timeout > 5*time.Second {
+		fail("timeout", "must be more than 0 and at most 5s")
+	}
+}
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+// Check is the rules of a decision point's subjects.
+func (s *PointSubject) Check(fail func(key, message string)) {
+	if s.Type == "" {
+		fail("type", "wants a type, such as identity or user")
+	}
+	for _, name := range placeholder.FindAllString(s.ID, -1) {
+		if !slices.Contains([]string{"{subject}", "{issuer}", "{tenant}"}, name) {
+			fail("id", "knows {subject}, {issuer} and {tenant}, not "+name)
+			return
+		}
+	}
+	if !strings.Contains(s.ID, "{subject}") || strings.ContainsAny(placeholder.ReplaceAllString(s.ID, ""), "{}") {
+		fail("id", "wants {subject}, without which all principals would be one, such as {subject}@{issuer}")
 	}
 }
 

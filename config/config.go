@@ -17,6 +17,7 @@ type Config struct {
 	Store       string           `yaml:"store,required" doc:"Where records are kept: sqlite:PATH."`
 	Registry    yamlfile.Strings `yaml:"registry,required" doc:"Files that name the tools, each with its lock beside it."`
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
+	Points      []DecisionPoint  `yaml:"decision_points" doc:"Decision points outside of this server that are asked about what calls name (AuthZEN)."`
 	Issuers     []Issuer         `yaml:"issuers" doc:"Who may say who is calling."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
@@ -52,7 +53,7 @@ func (*Config) Hints() map[string]string {
 	return map[string]string{
 		"database": "store: sqlite:PATH", "port": "listen: ADDRESS:PORT", "address": "listen: ADDRESS:PORT",
 		"tools": "registry: [tools.yaml]", "env": "environment", "url": "public_url", "log": "telemetry: {log: …}",
-		"layers": "policy: {layers: […]}", "certificate": "tls: {certificate: …, key: …}",
+		"layers": "policy: {layers: […]}", "pdp": "decision_points", "authzen": "decision_points", "certificate": "tls: {certificate: …, key: …}",
 	}
 }
 
@@ -102,7 +103,36 @@ type For struct {
 	Tools   []string `yaml:"tools" doc:"Tools of the registry."`
 }
 
-// Mode says whether a layer's verdict is applied.
+// DecisionPoint is asked, by the OpenID Authorization API 1.0 (AuthZEN), whether
+// a caller may use what a call names.
+type DecisionPoint struct {
+	Name     string             `yaml:"name,required" doc:"Name of the decision point, in events."`
+	URL      string             `yaml:"url,required" doc:"Its URL; questions go to /access/v1/evaluation and /access/v1/evaluations there."`
+	Discover bool               `yaml:"discover" doc:"Read where questions go from its metadata, which must name url, and only url's host."`
+	Timeout  time.Duration      `yaml:"timeout" default:"200ms" doc:"How long a question may take; slower, broken or silent denies."`
+	Batch    bool               `yaml:"batch" default:"true" doc:"Ask about several things in one request; false: one request for each."`
+	Semantic Semantic           `yaml:"semantic" default:"execute_all" doc:"How it goes through several things."`
+	Token    yamlfile.SecretRef `yaml:"token" doc:"Reference to the bearer credential that it wants: env:NAME or file:PATH."`
+	For      For                `yaml:"for" doc:"Calls that it is asked about; without it, all."`
+	Mode     Mode               `yaml:"mode" default:"enforce" doc:"observe: its answer is recorded, not applied."`
+	Subject  PointSubject       `yaml:"subject" doc:"How it knows principals."`
+
+	SendArguments bool `yaml:"send_arguments" doc:"Give it the call's arguments."`
+	ShowReasons   bool `yaml:"show_reasons" doc:"Let the model read what it gives as the user's reason."`
+}
+
+// PointSubject is how a decision point knows principals.
+type PointSubject struct {
+	Type string `yaml:"type" default:"identity" doc:"The subject's type, such as identity or user."`
+	ID   string `yaml:"id" default:"{subject}@{issuer}" doc:"The subject's ID, of {subject}, {issuer} and {tenant}."`
+}
+
+// Semantic is how a decision point goes through several things.
+type Semantic string
+
+func (Semantic) Choices() []string { return []string{"execute_all", "deny_on_first_deny"} }
+
+// Mode says whether the verdict of a layer or decision point is applied.
 type Mode string
 
 const (

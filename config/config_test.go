@@ -99,6 +99,18 @@ func TestProblems(t *testing.T) {
 		{"quorum 0", with(`approvals: {default: {approvers: ["group:a"], quorum: 0}}`), "placet.yaml:5:47: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
 		{"quorum of one", with(`approvals: {default: {approvers: ["principal:a@b"], quorum: 2}}`), "placet.yaml:5:53: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
 		{"approver", with(`approvals: {default: {approvers: [support]}}`), "placet.yaml:5:23: approvals.default.approvers: wants group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER"},
+		{"decision point in the clear", with("decision_points: [{name: a, url: http://pdp}]"), "placet.yaml:5:29: decision_points[0].url: must be https beyond this machine: whoever answers there decides"},
+		{"decision point's URL", with("decision_points: [{name: a, url: https://u:p@pdp}]"), "placet.yaml:5:29: decision_points[0].url: wants a URL such as https://pdp.example.com"},
+		{"decision point without URL", with("decision_points: [{name: a}]"), "placet.yaml:5:19: decision_points[0]: needs the key url: Its URL; questions go to /access/v1/evaluation and /access/v1/evaluations there."},
+		{"decision point's name", with("decision_points: [{name: A, url: https://pdp}]"), "placet.yaml:5:20: decision_points[0].name: is lower-case letters, digits and _ . -, and starts with a letter"},
+		{"decision point twice", with("decision_points: [{name: a, url: https://pdp}, {name: a, url: https://pdp}]"), `placet.yaml:5:1: decision_points: has two named "a"`},
+		{"decision point's timeout", with("decision_points: [{name: a, url: https://pdp, timeout: 6s}]"), "placet.yaml:5:47: decision_points[0].timeout: must be more than 0 and at most 5s"},
+		{"decision point's semantic", with("decision_points: [{name: a, url: https://pdp, semantic: permit_on_first_permit}]"), "placet.yaml:5:47: decision_points[0].semantic: wants one of execute_all, deny_on_first_deny"},
+		{"decision point's token itself", with("decision_points: [{name: a, url: https://pdp, token: abc}]"), "placet.yaml:5:47: decision_points[0].token: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
+		{"one subject for all", with("decision_points: [{name: a, url: https://pdp, subject: {id: someone}}]"), "placet.yaml:5:57: decision_points[0].subject.id: wants {subject}, without which all principals would be one, such as {subject}@{issuer}"},
+		{"unknown part of a subject", with(`decision_points: [{name: a, url: https://pdp, subject: {id: "{subject}@{email}"}}]`), "placet.yaml:5:57: decision_points[0].subject.id: knows {subject}, {issuer} and {tenant}, not {email}"},
+		{"subjects of two issuers", with("issuers: [{issuer: https://a, algorithms: [RS256], tenant: t}, {issuer: https://b, algorithms: [RS256], tenant: t}]\ndecision_points: [{name: p, url: https://pdp, subject: {id: \"{subject}\"}}]"),
+			`placet.yaml:6:1: decision_points: "p" gets subjects without {issuer}, and there are several issuers: equal subjects of two would be one`},
 		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
 		{"port", with("port: 80"), "placet.yaml:5:1: port: is not a key here; did you mean listen: ADDRESS:PORT?"},
 	} {
@@ -183,7 +195,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, Issuer{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

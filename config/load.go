@@ -67,6 +67,9 @@ func (c *Config) resolve() {
 			issuer.Keys = c.path(issuer.Keys)
 		}
 	}
+	for i := range c.Points {
+		c.Points[i].Token = c.Points[i].Token.In(c.folder)
+	}
 	for i := range c.Workloads {
 		c.Workloads[i].Value.Key = c.Workloads[i].Value.Key.In(c.folder)
 	}
