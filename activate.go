@@ -9,6 +9,7 @@ import (
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
@@ -267,6 +268,9 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		i, err := o.Local.Issuer(c.Audience(), c.ConsoleAudience(), o.Tenants)
 		if err != nil {
 			return nil, err
+		}
+		if o.Users != nil {
+			i.Address = c.PublicURL + issuer.Path
 		}
 		ic.Issuers = append(ic.Issuers, i)
 	default:
