@@ -269,9 +269,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		if err != nil {
 			return nil, err
 		}
-		if o.Users != nil {
-			i.Address = c.PublicURL + issuer.Path
-		}
+		i.Address = c.PublicURL + issuer.Path
 		ic.Issuers = append(ic.Issuers, i)
 	default:
 		for _, i := range c.Issuers {

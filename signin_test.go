@@ -183,12 +183,8 @@ func TestUsersAreOfTheDevelopmentIssuer(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, o.Config.PublicURL+issuer.Path+"/", nil)
 	r.RemoteAddr = "127.0.0.1:1"
 	p.Handler().ServeHTTP(a, r)
-	served, err := o.Local.At(o.Config.PublicURL + issuer.Path).Sign(identity.TokenSpec{Audience: o.Config.Audience(), Subject: "anna", Tenant: "dev", Agent: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Verifier().Caller(t.Context(), identity.Credentials{Bearer: served}); a.Code != http.StatusNotFound || p.Issuer() != nil || record.KindOf(err) != record.Unauthenticated {
-		t.Errorf("without users: %d, %v, %v", a.Code, p.Issuer(), err)
+	if a.Code != http.StatusNotFound || p.Issuer() != nil {
+		t.Errorf("without users: %d, %v", a.Code, p.Issuer())
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

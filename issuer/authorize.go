@@ -144,3 +144,28 @@ func (q request) sentBy(r *http.Request, id string) bool {
 	c, err := r.Cookie("placet-dev-login-" + id[:16])
 	return err == nil && sha256.Sum256([]byte(c.Value)) == q.browser
 }
+
+// named adds the issuer to what the library tells a client by redirect: a refusal
+// too says whose it is (RFC 9207 section 2).
+func (i *Issuer) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&namedAnswer{ResponseWriter: w, issuer: i.url}, r)
+	})
+}
+
+type namedAnswer struct {
+	http.ResponseWriter
+	issuer string
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *namedAnswer) WriteHeader(status int) {
+	h := a.Header()
+	if to, err := url.Parse(h.Get("Location")); err == nil && status == http.StatusFound && to.Query().Has("error") {
+		q := to.Query()
+		q.Set("iss", a.issuer)
+		to.RawQuery = q.Encode()
+		h.Set("Location", to.String())
+	}
+	a.ResponseWriter.WriteHeader(status)
+}

@@ -74,7 +74,7 @@ func TestPKCEIsRequired(t *testing.T) {
 		"no how": {oauth2.SetAuthURLParam("code_challenge", strings.Repeat("a", 43))},
 		"short":  {oauth2.SetAuthURLParam("code_challenge", "a"), oauth2.SetAuthURLParam("code_challenge_method", "S256")},
 	} {
-		if got := w.browser().open(c.AuthCodeURL("s", o...)).returned(t); got.Get("error") != "invalid_request" || got.Get("state") != "s" || got.Has("code") {
+		if got := w.browser().open(c.AuthCodeURL("s", o...)).returned(t); got.Get("error") != "invalid_request" || got.Get("state") != "s" || got.Has("code") || got.Get("iss") != w.issuer.URL() {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -131,7 +131,7 @@ func (i *Issuer) routes() http.Handler {
 	mux.HandleFunc("GET /login", i.showLogin)
 	mux.HandleFunc("POST /login", i.takeLogin)
 	mux.Handle("/register", anyOrigin(http.HandlerFunc(i.register)))
-	mux.Handle("/authorize", once(protocol))
+	mux.Handle("/authorize", once(i.named(protocol)))
 	for _, path := range []string{"/token", "/revoke"} {
 		mux.Handle(path, anyOrigin(posted(once(protocol))))
 	}

@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -144,23 +145,16 @@ func (i *Issuer) page(w http.ResponseWriter, r *http.Request, id string, q reque
 	}
 	returns, csp := origin(q.redirect)
 	w.Header().Set("Content-Security-Policy", policy(" "+csp))
-	i.show(w, status, "login", loginView{Request: id, Client: named(c.Name, q.client), ReturnsTo: returns, For: q.audience,
+	i.show(w, status, "login", loginView{Request: id, Client: cmp.Or(c.Name, q.client), ReturnsTo: returns, For: q.audience,
 		Problem: problem, Approves: c.Approves, Scopes: q.scopes, People: d.people()})
 }
 
 func (d *Directory) people() []personView {
 	var out []personView
 	for _, u := range d.Users {
-		out = append(out, personView{u.Key, named(u.Value.Name, u.Key), u.Value.Tenant, u.Value.Groups, u.Value.Password != ""})
+		out = append(out, personView{u.Key, cmp.Or(u.Value.Name, u.Key), u.Value.Tenant, u.Value.Groups, u.Value.Password != ""})
 	}
 	return out
-}
-
-func named(name, otherwise string) string {
-	if name == "" {
-		return otherwise
-	}
-	return name
 }
 
 // origin is where a redirect leads, for people and as a source of a policy.

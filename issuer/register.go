@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"mime"
@@ -49,7 +50,7 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 		refuseRegistration(w, http.StatusBadRequest, "invalid_client_metadata", "send the client's metadata as JSON")
 		return
 	}
-	c := Client{Name: named(m.Name, "A program that gave no name") + " (registered itself)", Scopes: strings.Fields(m.Scope)}
+	c := Client{Name: cmp.Or(m.Name, "A program that gave no name") + " (registered itself)", Scopes: strings.Fields(m.Scope)}
 	for _, to := range m.Redirects {
 		if u, err := url.Parse(to); err == nil && isLoopback(u) && redirectProblem(to) == "" && len(c.Redirects) < 10 {
 			c.Redirects = append(c.Redirects, to)

@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -170,7 +171,7 @@ func (i *Issuer) issue(s *session, u User, scopes []string, now time.Time) (answ
 // idToken tells the client who signed in (OpenID Connect Core section 2).
 func (i *Issuer) idToken(g *grant, u User, now time.Time) (string, error) {
 	claims := map[string]any{"sub": g.subject, "aud": g.client, "iat": now.Unix(), "exp": now.Add(accessLasts).Unix(),
-		"auth_time": g.at.Unix(), "name": named(u.Name, g.subject), "sid": g.login}
+		"auth_time": g.at.Unix(), "name": cmp.Or(u.Name, g.subject), "sid": g.login}
 	if g.nonce != "" {
 		claims["nonce"] = g.nonce
 	}
