@@ -210,6 +210,10 @@ func TestRule_D4_OnlyAnApprovingClientGetsTheConsole(t *testing.T) {
 	if person, err := v.Person(t.Context(), w.login(w.oauth("agent", ""), "anna").AccessToken); err == nil {
 		t.Errorf("a proposing token answers as %v", person.Principal())
 	}
+	w.write(users + "  - {audience: \"" + w.console + "\"}\n") // a file cannot make it a resource like others
+	if got := ask("agent", w.console); got.Get("error") != "invalid_target" {
+		t.Errorf("listed as a resource: %v", got)
+	}
 	status, got := w.post("/token", "nightly", "made-up-nightly", url.Values{"grant_type": {"client_credentials"}, "resource": {w.console}})
 	if status != http.StatusBadRequest || got["error"] != "invalid_target" {
 		t.Errorf("a program got the console's audience: %d %v", status, got)
@@ -333,6 +337,12 @@ func TestTheDirectoryIsRead(t *testing.T) {
 	wants(t, err, "invalid_grant")
 	if status, got := w.exchange(token.AccessToken, desk, ""); status != http.StatusBadRequest {
 		t.Errorf("an exchange after the dismissal: %d %v", status, got)
+	}
+	w.write(strings.Replace(users, "  anna: {", "  anna: {tenant: other, ", 1))
+	for name, one := range all {
+		if w.active(one) {
+			t.Errorf("%s is active in a tenant that anna left", name)
+		}
 	}
 	w.write("version: 1\nusers: {anna: {nope: 1}}\n")
 	if status, got := w.post("/introspect", "gateway", "made-up-gateway", url.Values{"token": {offline}}); status != http.StatusServiceUnavailable || strings.Contains(got["error_description"].(string), "nope") {
