@@ -9,6 +9,7 @@ import (
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
@@ -279,6 +280,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		if err != nil {
 			return nil, err
 		}
+		i.Address = c.PublicURL + issuer.Path
 		ic.Issuers = append(ic.Issuers, i)
 	default:
 		for _, i := range c.Issuers {

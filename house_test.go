@@ -29,6 +29,7 @@ var house = map[string][]string{
 	"registry": {"canon", "record", "yamlfile"},
 	"policy":   {"canon", "record"},
 	"config":   {"yamlfile"},
+	"issuer":   {"identity", "record", "yamlfile"},
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
 

@@ -28,6 +28,7 @@ import (
 	"github.com/placet-dev/placet/edge/console"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -42,6 +43,7 @@ type Options struct {
 	Tools   []Tool          // tools of the embedding program
 	Local   *identity.Local // the development issuer; refused beside configured issuers
 	Tenants []string        // those the development issuer may name; default "dev"
+	Users   issuer.Users    // who may sign in at the development issuer, which is then served; nil: it is not
 
 	Log       *slog.Logger                      // nil: no log
 	Clock     func() time.Time                  // nil: time.Now
@@ -92,6 +94,7 @@ type Placet struct {
 	servers  *toolmcp.Invoker
 	engine   *rego.Engine
 	signer   *credential.Signer
+	issuer   *issuer.Issuer // nil without users of its own
 	mcp      *edgemcp.Handler
 	handler  http.Handler
 
@@ -108,12 +111,18 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
+	if o, err = o.withSignIn(ctx); err != nil {
+		return nil, err
+	}
 	p := &Placet{o: o, engine: rego.New()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}()
+	if p.issuer, err = o.openIssuer(); err != nil {
+		return nil, err
+	}
 	if p.verifier, err = o.verifier(); err != nil {
 		return nil, err
 	}
@@ -159,6 +168,9 @@ func (p *Placet) doors() error {
 	for _, i := range c.Issuers {
 		issuers = append(issuers, i.Issuer)
 	}
+	if p.issuer != nil {
+		issuers = append(issuers, p.issuer.URL())
+	}
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
@@ -177,6 +189,9 @@ func (p *Placet) doors() error {
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
 	console.Mount(mux)
+	if p.issuer != nil {
+		p.issuer.Mount(mux)
+	}
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
@@ -224,7 +239,8 @@ func (p *Placet) Verifier() *identity.Verifier { return p.verifier }
 // Servers reaches the MCP servers of the registry.
 func (p *Placet) Servers() *toolmcp.Invoker { return p.servers }
 
-// Handler serves every door: /mcp, /v1 and their metadata.
+// Handler serves every door: /mcp, /v1 and their metadata, and the development
+// issuer where people may sign in at it.
 func (p *Placet) Handler() http.Handler { return p.handler }
 
 // Broken is closed when the store can no longer tell what is durable; the

@@ -22,6 +22,7 @@ type Deps struct {
 // Verifier turns credentials into identities. It may be used concurrently.
 type Verifier struct {
 	issuers   map[string]*issuer
+	addresses map[string]*issuer // a development issuer by its other name
 	workloads []workloadKey
 	operate   []record.Group
 	read      []record.Group
@@ -42,7 +43,7 @@ type issuer struct {
 // does not keep the server from starting.
 func New(c Config, d Deps) (*Verifier, error) {
 	d = d.withDefaults()
-	v := &Verifier{issuers: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults)}
+	v := &Verifier{issuers: map[string]*issuer{}, addresses: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults)}
 	for _, given := range c.Issuers {
 		if given.Local && len(c.Issuers) > 1 {
 			return nil, record.Errorf(record.Invalid, "issuer %q is a development issuer and must be the only one", given.Issuer)
@@ -92,6 +93,10 @@ func (v *Verifier) addIssuer(given Issuer, d Deps) error {
 		return err
 	}
 	v.issuers[i.Issuer] = &issuer{Issuer: i, algorithms: i.signatureAlgorithms(), keys: keys}
+	if i.Address != "" {
+		// Two names, one key, one principal. It stands alone, so no other can be meant.
+		v.addresses[i.Address] = v.issuers[i.Issuer]
+	}
 	return nil
 }
 

@@ -61,6 +61,9 @@ func (v *Verifier) issuerOf(t token) (*issuer, error) {
 	}
 	i, ok := v.issuers[t.issuer]
 	if !ok {
+		i, ok = v.addresses[t.issuer]
+	}
+	if !ok {
 		return nil, refuse(checkIssuer, record.Unauthenticated, "the token's issuer is not one that is trusted here; get a token from a configured issuer")
 	}
 	return i, nil
