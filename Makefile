@@ -1,5 +1,5 @@
-# What CI runs, one by one. Each target needs Go; conformance also needs npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance demo isolation
+# What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
+.PHONY: test lint race fuzz bench bench-smoke conformance demo isolation typescript
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -35,6 +35,10 @@ bench-smoke:
 
 conformance:
 	bash conformance/run.sh
+
+# The package for tool servers in TypeScript: npm ci, tsc and its tests, on the vectors of ./verify.
+typescript:
+	bash sdk/typescript/run.sh test
 
 demo:
 	go run ./cmd/placet demo

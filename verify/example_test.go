@@ -3,10 +3,12 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"log"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,6 +32,17 @@ func Example() {
 		log.Fatal(err)
 	}
 	http.Handle("/mcp", tokens.Middleware(newServerHandler()))
+}
+
+func ExampleShared() {
+	var db *sql.DB
+
+	tokens, err := verify.New(verify.Options{
+		Issuer:   "https://placet.example.com",
+		Audience: "https://helpdesk.example.com/mcp",
+		Seen:     verify.Shared(db, nil), // db is a *sql.DB
+	})
+	_, _ = tokens, err
 }
 
 func ExampleVerifier_Check() {
@@ -78,7 +91,7 @@ func ExampleVerifier_Check_decoded() {
 }
 
 // TestDocumentedSnippets: every Go snippet of the page is in this file, which
-// compiles.
+// compiles, and every one in TypeScript in an example that is built and run.
 func TestDocumentedSnippets(t *testing.T) {
 	page, err := os.ReadFile("../docs/dispatch-token.md")
 	if err != nil {
@@ -92,11 +105,33 @@ func TestDocumentedSnippets(t *testing.T) {
 	if len(blocks) < 4 {
 		t.Fatalf("%d snippets", len(blocks))
 	}
+	examples, err := filepath.Glob("../sdk/typescript/verify/example/*.ts")
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("no TypeScript examples: %v", err)
+	}
+	var typed []byte
+	for _, file := range examples {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typed = append(typed, text...)
+	}
 	flat := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	for _, b := range blocks {
 		snippet, _, _ := strings.Cut(b, "```")
 		if !strings.Contains(flat(string(code)), flat(snippet)) {
 			t.Errorf("the page shows what no example compiles:\n%s", snippet)
+		}
+	}
+	blocks = strings.Split(string(page), "```ts\n")[1:]
+	if len(blocks) < 5 {
+		t.Fatalf("%d snippets in TypeScript", len(blocks))
+	}
+	for _, b := range blocks {
+		snippet, _, _ := strings.Cut(b, "```")
+		if !strings.Contains(flat(string(typed)), flat(snippet)) {
+			t.Errorf("the page shows what is in no TypeScript example:\n%s", snippet)
 		}
 	}
 	for _, claim := range []string{"iss", "aud", "iat", "exp", "jti", "sub", "principal", "tenant", "act", "run", "call", "attempt", "tool", "arguments_digest", "input_digest", "targets", "key"} {

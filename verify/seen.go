@@ -16,8 +16,7 @@ type Seen interface {
 
 // PerProcess remembers used tokens in this process alone. A token works once in
 // each process: with several replicas behind one address, or across a restart
-// within a token's minute, that is more than once. Share a table instead where
-// that matters: insert the ID where it is unique, and report whether a row came in.
+// within a token's minute, that is more than once. Where that matters, take [Shared].
 func PerProcess(clock func() time.Time) Seen {
 	if clock == nil {
 		clock = time.Now

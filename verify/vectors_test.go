@@ -30,6 +30,23 @@ const (
 	refund   = `{"amount":60.5,"order":"ord_1"}`
 )
 
+// messageSeeds are messages that readers disagree about, beside those that they agree on.
+var messageSeeds = []string{
+	callText, `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"arguments":{"b":1.0,"a":[]},"name":"refund"}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"refund"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7,"arguments":"x"}}`, `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"refund"}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"requestState":"s","name":"refund","inputResponses":{"b":1,"a":2.0}}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`,
+	`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, `{"method":"ping"}`,
+	`{"jsonrpc":"2.0","id":1,"method":"resources/read"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/run"}`, `{"jsonrpc":"2.0","id":1,"method":"Tools/Call"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call "}`,
+	`{"jsonrpc":"2.0","id":1,"metho\u0064":"tools/c\u0061ll"}`, `[` + callText + `]`, `[]`, `{}`, `x`, ``, `"tools/call"`, `{"jsonrpc":"2.0","id":1,"method":"ping"}` + callText,
+	`{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"Method":"ping","method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"METHOD":"tools/call"}`,
+	`{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"Arguments":{"amount":605}}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","argument\u017f":{}}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}`,
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_Meta":{}}}`, `{"jsonrpc":"2.0","id":1,"result":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":1}`, `{"jsonrpc":"2.0","id":1,"method":""}`,
+	`{"jsonrpc":"2.0","id":1,"method":7}`, `{"jsonrpc":"2.0","id":1,"method":null}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\ud800"}}`,
+}
+
 var begin = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
 func digestOf(text []byte) string {
@@ -56,6 +73,7 @@ type vectors struct {
 	JWKS      json.RawMessage `json:"jwks"`
 	Tokens    []tokenVector   `json:"tokens"`
 	Canonical []textVector    `json:"canonical"`
+	Messages  []messageVector `json:"messages"`
 }
 
 type tokenVector struct {
@@ -65,12 +83,43 @@ type tokenVector struct {
 	Tool      string `json:"tool"`
 	Arguments string `json:"arguments"` // as received
 	Twice     bool   `json:"twice,omitempty"`
-	Want      Reason `json:"want"` // "" means that the call is good
+	// Input are the answers to the server's questions, checked after the token where they are not null.
+	Input   *string  `json:"input,omitempty"`
+	Tenants []string `json:"tenants,omitempty"` // those that the server serves
+	Want    Reason   `json:"want"`              // "" means that the call is good
 }
 
 type textVector struct {
 	Text string  `json:"text"`
 	Want *string `json:"want"` // null means refused
+}
+
+// messageVector is what a guard in front of an MCP server says of a message: "free" runs
+// nothing, "call" needs a token for this tool, arguments and answers, "closed" can have
+// none, and "bad" is not read at all.
+type messageVector struct {
+	Text      string `json:"text"`
+	Want      string `json:"want"`
+	Tool      string `json:"tool,omitempty"`
+	Arguments string `json:"arguments,omitempty"` // canonical
+	Input     string `json:"input,omitempty"`     // canonical
+}
+
+// say is what this guard says of a message.
+func say(text string) messageVector {
+	v := messageVector{Text: text}
+	m, err := readMessage([]byte(text))
+	switch {
+	case err != nil:
+		v.Want = "bad"
+	case !m.guarded():
+		v.Want = "free"
+	case m.method != "tools/call":
+		v.Want = "closed"
+	default:
+		v.Want, v.Tool, v.Arguments, v.Input = "call", m.tool, string(m.arguments), string(m.input)
+	}
+	return v
 }
 
 // maker signs with the key of the vectors.
@@ -162,6 +211,55 @@ func (m *maker) forge(key any, alg jose.SignatureAlgorithm, typ string, edit fun
 	return out
 }
 
+// handmade signs a header and a payload as they stand with the vectors' own key: what no
+// library writes.
+func (m *maker) handmade(header, payload string) string {
+	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(m.key, []byte(text)))
+}
+
+// handmadeTokens are well signed, and not tokens all the same but for the first.
+func (m *maker) handmadeTokens(add func(name, token string, want Reason, edits ...func(*tokenVector)), plain string) {
+	part := strings.Split(plain, ".")
+	text, err := base64.RawURLEncoding.DecodeString(part[1])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	payload := string(text)
+	head := func(more string) string {
+		return `{"alg":"EdDSA","kid":"` + m.kid + `","typ":"` + tokenType + `"` + more + `}`
+	}
+	add("good, made by hand", m.handmade(head(""), payload), "")
+	add("the algorithm under its other name", m.handmade(strings.Replace(head(""), "EdDSA", "Ed25519", 1), payload), BadToken)
+	add("the algorithm in another case", m.handmade(strings.Replace(head(""), "EdDSA", "eddsa", 1), payload), BadToken)
+	add("an extension that must be understood", m.handmade(head(`,"crit":["x"],"x":1`), payload), BadToken)
+	add("a header name twice", m.handmade(head(`,"typ":"`+tokenType+`"`), payload), BadToken)
+	add("a key's ID that is a number", m.handmade(`{"alg":"EdDSA","kid":1,"typ":"`+tokenType+`"}`, payload), BadToken)
+	add("no key's ID", m.handmade(`{"alg":"EdDSA","typ":"`+tokenType+`"}`, payload), BadToken)
+	add("a header that is a list", m.handmade(`[]`, payload), BadToken)
+	add("a payload that is no JSON", m.handmade(head(""), "x"), BadToken)
+	add("an end that is a text", m.handmade(head(""), strings.Replace(payload, `"exp":`, `"exp":"1","end":`, 1)), BadToken)
+	add("an end in parts of a second", m.handmade(head(""), strings.Replace(payload, `"exp":`, `"exp":1796040029.5,"end":`, 1)), BadToken)
+	add("a tenant that is a number", m.handmade(head(""), strings.Replace(payload, `"acme"`, `1`, 1)), BadToken)
+	add("targets that are no list", m.handmade(head(""), strings.Replace(payload, `"targets":`, `"targets":{},"t":`, 1)), BadToken)
+	add("an agent that is null", m.handmade(head(""), strings.Replace(payload, `"act":`, `"act":null,"a":`, 1)), BadToken)
+	add("padding", plain+"==", BadToken)
+	add("a line break in the signature", part[0]+"."+part[1]+"."+part[2][:40]+"\n"+part[2][40:], BadToken)
+	add("a space before it", " "+plain, BadToken)
+	add("stray bits at the signature's end", plain[:len(plain)-1]+string(plain[len(plain)-1]+1), BadToken)
+	add("a fourth part", plain+".", BadToken)
+	add("the signature in base64", part[0]+"."+part[1]+"."+strings.NewReplacer("-", "+", "_", "/").Replace(part[2])+"+", BadToken)
+	add("one bit of the signature changed", part[0]+"."+part[1]+"."+flip(part[2]), BadToken)
+}
+
+// flip changes the first character of a text to a neighbour in its alphabet.
+func flip(s string) string {
+	if s[0] == 'A' {
+		return "B" + s[1:]
+	}
+	return "A" + s[1:]
+}
+
 func makeVectors(t *testing.T) vectors {
 	m, other := newMaker(t, issuer, 0), newMaker(t, issuer, 100)
 	elsewhere := newMaker(t, "https://other.example", 0)
@@ -181,6 +279,18 @@ func makeVectors(t *testing.T) vectors {
 	add("good, no arguments", m.token(func(c *credential.Claims) { c.Arguments = nil }), "", args(""))
 	add("good, with answers to the server's questions", m.token(func(c *credential.Claims) { c.Input = []byte(`{"requestState":"s"}`) }), "")
 	add("good, in its last second", m.token(nil), "", at(29))
+	input := func(s string) func(*tokenVector) { return func(c *tokenVector) { c.Input = &s } }
+	answered := func(c *credential.Claims) { c.Input = []byte(`{"inputResponses":{"a":1},"requestState":"s"}`) }
+	add("good, answers in another order", m.token(answered), "", input(`{"requestState":"s", "inputResponses":{"a":1.0}}`))
+	add("other answers", m.token(answered), OtherArguments, input(`{"requestState":"s","inputResponses":{"a":2}}`))
+	add("answers left out", m.token(answered), OtherArguments, input(""))
+	add("answers that nobody signed", m.token(nil), OtherArguments, input(`{"requestState":"s"}`))
+	add("good, for one of several tenants", m.token(nil), "", func(c *tokenVector) { c.Tenants = []string{"globex", "acme"} })
+	add("for another tenant", m.token(nil), OtherTenant, func(c *tokenVector) { c.Tenants = []string{"globex"} })
+	big := func(c *credential.Claims) { c.Arguments = []byte(`{"n":9007199254740992}`) }
+	add("good, the largest integer of all doubles", m.token(big), "", args(`{"n":9007199254740992.0}`))
+	add("an integer that a double does not hold", m.token(big), OtherArguments, args(`{"n":9007199254740993}`))
+	add("arguments after a byte order mark", m.token(nil), OtherArguments, args("\ufeff"+refund))
 	add("used twice", m.token(nil), Replayed, func(c *tokenVector) { c.Twice = true })
 	add("none", "", NoToken)
 	add("no token at all", "Bearer x", BadToken)
@@ -206,9 +316,10 @@ func makeVectors(t *testing.T) vectors {
 	add("several audiences", m.forge(m.key, jose.EdDSA, tokenType, func(c map[string]any) { c["aud"] = []string{audience, "x"} }), BadToken)
 	parts := strings.Split(plain, ".")
 	add("payload of another token", parts[0]+"."+strings.Split(m.token(func(c *credential.Claims) { c.Tool = "x" }), ".")[1]+"."+parts[2], BadToken)
+	m.handmadeTokens(add, plain)
 	for _, s := range jsonSeeds {
-		if !json.Valid([]byte(s)) && (!utf8.ValidString(s) || strings.ContainsAny(s, "\ufeff\x00")) {
-			continue // a JSON file cannot hold them
+		if !utf8.ValidString(s) {
+			continue // a JSON file cannot hold it
 		}
 		c := textVector{Text: s}
 		if text, err := canonical([]byte(s)); err == nil {
@@ -216,6 +327,9 @@ func makeVectors(t *testing.T) vectors {
 			c.Want = &form
 		}
 		v.Canonical = append(v.Canonical, c)
+	}
+	for _, s := range messageSeeds {
+		v.Messages = append(v.Messages, say(s))
 	}
 	return v
 }
@@ -254,7 +368,7 @@ func TestVectors(t *testing.T) {
 			now = time.Unix(c.Now, 0)
 		}
 		clock := func() time.Time { return now }
-		k, err := New(Options{Issuer: v.Issuer, Audience: v.Audience, Keys: v.JWKS, Seen: PerProcess(clock), Clock: clock})
+		k, err := New(Options{Issuer: v.Issuer, Audience: v.Audience, Tenants: c.Tenants, Keys: v.JWKS, Seen: PerProcess(clock), Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,6 +378,9 @@ func TestVectors(t *testing.T) {
 				t.Errorf("%s: the first time: %v", c.Name, err)
 			}
 			call, err = k.Check(context.Background(), c.Token, c.Tool, []byte(c.Arguments))
+		}
+		if c.Input != nil && err == nil {
+			err = call.CheckInput([]byte(*c.Input))
 		}
 		if c.Want == "" && (err != nil || call.Tenant != "acme" || call.Agent != "support-bot" || call.Principal.Subject != "anna" || call.Key != "key-1" || len(call.Targets) != 1) {
 			t.Errorf("%s: %v, %+v", c.Name, err, call)
