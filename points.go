@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -23,7 +22,6 @@ type point struct {
 	client  *authzen.Client
 	fits    policy.For
 	version string
-	log     *slog.Logger
 }
 
 var _ dispatch.DecisionPoint = (*point)(nil)
@@ -52,7 +50,7 @@ func (p *Placet) points(tools *registry.Snapshot) ([]dispatch.DecisionPoint, err
 }
 
 func (p *Placet) point(c config.DecisionPoint) (*point, error) {
-	out := &point{config: c, log: p.o.Log}
+	out := &point{config: c}
 	var err error
 	if out.fits, err = p.fits(c.For); err != nil {
 		return nil, err
@@ -91,7 +89,7 @@ func (p *point) Judge(ctx context.Context, a dispatch.Access) (dispatch.Judgemen
 	if err == nil && !fits {
 		return dispatch.Judgement{}, false, nil
 	}
-	j := dispatch.Judgement{Rule: "decision point " + p.config.Name, Version: p.version}
+	j := dispatch.Judgement{Rule: "decision point " + p.config.Name, Version: p.version, Observe: p.observed()}
 	var d authzen.Decision
 	if err == nil {
 		d, err = p.client.Ask(ctx, p.question(a))
@@ -100,20 +98,7 @@ func (p *point) Judge(ctx context.Context, a dispatch.Access) (dispatch.Judgemen
 	if err == nil && !d.Allowed {
 		p.explain(&j, a, d)
 	}
-	if p.observed() && !j.Allowed {
-		j, err = p.watched(j, a, err), nil
-	}
 	return j, true, err
-}
-
-// watched is what an observed decision point comes to: it holds nothing up, and the
-// record says what it would have done.
-func (p *point) watched(j dispatch.Judgement, a dispatch.Access, err error) dispatch.Judgement {
-	if err != nil {
-		j.Private = err.Error()
-	}
-	p.log.Warn("an observed decision point would have denied", "point", p.config.Name, "tool", a.Tool.Name, "call", a.Call, "why", j.Private)
-	return dispatch.Judgement{Allowed: true, Rule: j.Rule, Version: j.Version, Private: strings.TrimSuffix("observed, would have denied: "+j.Private, ": ")}
 }
 
 // explain says why a question was answered with no. What a decision point gives as
