@@ -126,6 +126,9 @@ func (i *issuer) checkLifetime(claims []byte, now time.Time) (time.Time, error) 
 		return exp, refuse(checkLifetime, record.Unauthenticated, "the token does not say when it was issued (iat), and its issuer's max_token_age needs that")
 	}
 	if oldest := iat.Add(i.MaxTokenAge); i.MaxTokenAge > 0 && oldest.Before(exp) {
+		if !now.Before(oldest) && now.Before(exp) {
+			return oldest, refuse(checkLifetime, record.Unauthenticated, "the token was issued at %s, longer ago than max_token_age of its issuer (%s) permits, although it has not expired; get a new one", iat.UTC().Format(time.RFC3339), i.MaxTokenAge)
+		}
 		exp = oldest
 	}
 	return exp, alive(exp, now)

@@ -100,7 +100,7 @@ func TestWrongTokens(t *testing.T) {
 	head := func(pairs ...any) string { return mint(t, k.rsa, rs256().with(pairs...), good) }
 	raw := strings.TrimSuffix(text(t, good), "}")
 	flipped := []byte(parts[2])
-	flipped[10] ^= 1
+	flipped[10] = map[bool]byte{true: 'B', false: 'A'}[flipped[10] == 'A']
 
 	for _, test := range []struct{ check, name, token string }{
 		{"format", "empty", ""},
@@ -235,8 +235,12 @@ func TestMaxTokenAge(t *testing.T) {
 		t.Error("a token of unknown age was taken")
 	}
 	at.pass(time.Minute)
-	if _, err := v.Caller(t.Context(), bearer(token)); err == nil {
-		t.Error("an old token was taken")
+	if _, err := v.Caller(t.Context(), bearer(token)); err == nil || !strings.Contains(err.Error(), "max_token_age") {
+		t.Errorf("an old token: %v", err)
+	}
+	at.pass(time.Hour)
+	if _, err := v.Caller(t.Context(), bearer(token)); err == nil || strings.Contains(err.Error(), "max_token_age") {
+		t.Errorf("an expired token: %v", err)
 	}
 }
 
