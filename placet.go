@@ -155,10 +155,7 @@ func (o Options) limits() dispatch.Limits {
 // doors makes the HTTP handlers.
 func (p *Placet) doors() error {
 	c := p.o.Config
-	var issuers []string
-	for _, i := range c.Issuers {
-		issuers = append(issuers, i.Issuer)
-	}
+	resource := p.oauth()
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
@@ -168,7 +165,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, Issuers: issuers, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version,
 	})
 	if err != nil {
 		return err
@@ -176,10 +173,12 @@ func (p *Placet) doors() error {
 	p.mcp = mcp
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
+	resource.Mount(mux)
 	console.Mount(mux)
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
+		OAuth:     resource,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
