@@ -25,8 +25,8 @@ type verified struct {
 	groups       []record.Group
 	audience     []string
 	public       json.RawMessage
-	delegated    bool // somebody acts for the subject
-	program      bool // the subject is a program, as far as the token shows
+	actors       []string // who acts for the subject, the current one first
+	program      bool     // the subject is a program, as far as the token shows
 	expires      time.Time
 	session      string
 }
@@ -160,13 +160,15 @@ func (r *verified) read(claims []byte) error {
 	if r.groups, err = i.groupsOf(claims); err != nil {
 		return err
 	}
+	if r.actors, err = actorsOf(claims); err != nil {
+		return err
+	}
 	aud, _ := canon.Lookup(claims, "aud")
 	var ok bool
 	if r.audience, ok = listClaim(aud, ""); !ok {
 		return refuse(checkAudience, record.Unauthenticated, "the token has no audience (aud) that can be read")
 	}
-	r.agent, r.agentProblem = i.agentOf(claims)
-	_, r.delegated = canon.Lookup(claims, "act")
+	r.agent, r.agentProblem = i.agentOf(claims, r.actors)
 	r.program = isProgram(claims)
 	r.public = publicClaims(claims)
 	r.session = sessionOf(record.Owner{Tenant: r.tenant, Principal: r.principal, Agent: r.agent})
@@ -215,7 +217,7 @@ func (r *verified) mayAnswer() error {
 		return refuse(checkAudience, record.Unauthenticated, "logins of this issuer cannot answer or operate")
 	case !answering || proposing:
 		return refuse(checkAudience, record.Unauthenticated, "a token that may propose cannot answer or operate; log in for audience %s alone", r.issuer.ConsoleAudience)
-	case r.delegated:
+	case len(r.actors) > 0:
 		return refuse(checkPerson, record.Unauthenticated, "somebody acts for this token's subject (act); answering and operating need the person's own login")
 	case r.program:
 		return refuse(checkPerson, record.Unauthenticated, "this token is a program's; answering and operating need a person's login")
