@@ -26,6 +26,7 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/edge/console"
+	"github.com/placet-dev/placet/edge/front"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/policy/rego"
@@ -94,6 +95,7 @@ type Placet struct {
 	signer   *credential.Signer
 	mcp      *edgemcp.Handler
 	handler  http.Handler
+	ignored  *front.Ignored
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -108,7 +110,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
-	p := &Placet{o: o, engine: rego.New()}
+	p := &Placet{o: o, engine: rego.New(), ignored: front.NewIgnored(o.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -165,7 +167,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Ignored: p.ignored.Note, Wait: c.Approvals.Wait, Version: p.o.Version,
 	})
 	if err != nil {
 		return err
@@ -191,7 +193,7 @@ func (p *Placet) doors() error {
 			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines()}, err
 		},
 	}))
-	p.handler = mux
+	p.handler = front.Plain(p.ignored.Headers(mux))
 	return nil
 }
 
@@ -225,6 +227,10 @@ func (p *Placet) Servers() *toolmcp.Invoker { return p.servers }
 
 // Handler serves every door: /mcp, /v1 and their metadata.
 func (p *Placet) Handler() http.Handler { return p.handler }
+
+// Ignored is how often something was sent that looks like identity and is none, by
+// what it was. The log tells it too.
+func (p *Placet) Ignored() map[string]int64 { return p.ignored.Counts() }
 
 // Broken is closed when the store can no longer tell what is durable; the
 // process must end then.

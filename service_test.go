@@ -49,8 +49,10 @@ func newService(t *testing.T, issuers string, change func(*Options)) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wide := 1 << 20 // no test here is about limits
+	c.Runs.CallsPerRun, c.Runs.ProposalsOpen = wide, wide
 	o := Options{Config: c, Tools: []Tool{
-		s.tool("read_ticket", registry.Entry{Scope: "tickets:read", Read: true}),
+		s.tool("read_ticket", registry.Entry{Scope: "tickets:read", Read: true, PerMinute: &wide}),
 		s.tool("refund", registry.Entry{Scope: "refunds:write", Write: true, Sources: []registry.SourceName{"direct"}, Approval: registry.Asking{When: registry.Asked}}),
 		s.tool("hidden", registry.Entry{Scope: "merger:read", Read: true, Callers: registry.CallersEntry{Agents: []string{"another"}}}),
 	}}
@@ -87,10 +89,10 @@ func (s *service) effects(what string, want ...string) {
 	s.ledger = nil
 }
 
-// events are those of a tenant.
-func (s *service) events(tenant record.TenantID) []record.Event {
+// events are those of a tenant after one of them.
+func (s *service) events(tenant record.TenantID, after int64) []record.Event {
 	s.t.Helper()
-	events, err := s.placet.Records().Events(s.t.Context(), dispatch.EventQuery{Tenant: tenant, Limit: 500})
+	events, err := s.placet.Records().Events(s.t.Context(), dispatch.EventQuery{Tenant: tenant, After: after, Limit: 500})
 	if err != nil {
 		s.t.Fatal(err)
 	}
