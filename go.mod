@@ -1,6 +1,6 @@
 module github.com/placet-dev/placet
 
-go 1.26.0
+go 1.26.4
 
 require (
 	github.com/alecthomas/kong v1.17.0
@@ -22,6 +22,7 @@ require (
 require (
 	github.com/agnivade/levenshtein v1.2.2 // indirect
 	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
+	github.com/c2sp/wycheproof v0.0.0-20260902155932-3fa63dd0344a // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -136,4 +137,36 @@ func TestDoorsTellWhereTokensComeFrom(t *testing.T) {
 			t.Errorf("%s without a configured client: %d", path, resp.StatusCode)
 		}
 	}
+}
+
+// TestProviderDownIsNoRefusalOfTheCaller: when a provider cannot be asked for
+// longer than its keys are good, doors answer 503 and nothing runs. A client that
+// read 401 would send its user to log in at a provider that is down.
+func TestProviderDownIsNoRefusalOfTheCaller(t *testing.T) {
+	provider := idptest.New(t)
+	var ahead atomic.Int64
+	s := newService(t, issuerBlock(provider, ""), func(o *Options) {
+		o.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	token := provider.Token("tickets:read")
+	provider.Down()
+	call := func(want int) {
+		t.Helper()
+		for _, d := range doors {
+			if status, text := wire(t, s.url, "POST", d.path, d.body(""), append([]string{"Authorization: Bearer " + token}, d.headers...)...); status != want {
+				t.Errorf("%s: %d, want %d: %s", d.name, status, want, text)
+			}
+		}
+	}
+	call(http.StatusServiceUnavailable) // never asked
+	s.effects("never asked")
+	provider.Fault(nil)
+	ahead.Store(int64(6 * time.Second))
+	call(http.StatusOK)
+	who := "read_ticket acme/" + idptest.Subject + "/" + idptest.Client
+	s.effects("up", who, who)
+	provider.Down()
+	ahead.Store(int64(2 * time.Hour))
+	call(http.StatusServiceUnavailable)
+	s.effects("down")
 }

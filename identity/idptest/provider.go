@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -68,7 +69,8 @@ func New(t testing.TB) *Provider {
 	p.store = &store{Storage: storage.NewStorageWithClients(storage.NewUserStore(p.Issuer),
 		map[string]*storage.Client{Client: storage.NativeClient(Client, Redirect)})}
 	p.Rotate("first")
-	handler = exampleop.SetupServer(p.Issuer, p.store, nil, false)
+	// The example logs to the process's own logger, and only if told so to another.
+	handler = exampleop.SetupServer(p.Issuer, p.store, slog.New(slog.DiscardHandler), false)
 	return p
 }
 
