@@ -82,7 +82,8 @@ func listClaim(value []byte, separator string) ([]string, bool) {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), all(out, printable)
+	out = slices.Compact(out)
+	return out, all(out, printable)
 }
 
 // timeClaim reads a NumericDate (RFC 7519 section 2).

@@ -65,6 +65,7 @@ func TestRightTokens(t *testing.T) {
 		"no groups":            mint(t, k.rsa, rs256(), claims(at).with("groups", nil)),
 		"scopes as list":       mint(t, k.rsa, rs256(), claims(at).with("scope", nil, "scp", []string{"a", "b"})),
 		"header look-alikes":   mint(t, k.rsa, rs256().with("ALG", "none", "Kid", "x"), claims(at).with("ISS", "https://evil.example", "Sub", "root")),
+		"repeats":              mint(t, k.rsa, rs256(), claims(at).with("groups", []string{"support", "support"}, "scope", "crm:read crm:read", "aud", []string{mcp, mcp})),
 		"other issuer":         mint(t, k.ed, eddsa(), supportClaims(at)),
 		"delegated to a agent": mint(t, k.rsa, rs256(), claims(at).with("act", object{"sub": "robot"})),
 	} {
