@@ -123,7 +123,7 @@ type Issuer struct {
 	Issuer     string           `yaml:"issuer,required" doc:"The issuer's URL, exactly as its tokens give it."`
 	Audience   yamlfile.Strings `yaml:"audience" doc:"Audiences that its tokens may name. Default: public_url + /mcp."`
 	Algorithms []Algorithm      `yaml:"algorithms,required" doc:"Signature algorithms that are accepted."`
-	TokenTypes []string         `yaml:"token_types" default:"at+jwt,JWT" doc:"Values of the token's typ header that are accepted."`
+	TokenTypes []string         `yaml:"token_types" default:"at+jwt,JWT" doc:"Values of the token's typ header that are accepted; none: the header has no typ."`
 	Tenant     string           `yaml:"tenant,required" doc:"The one tenant it speaks for, or claims.NAME with tenants."`
 	Tenants    []string         `yaml:"tenants" doc:"Tenants that the claim may name."`
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rsa"
@@ -76,7 +77,8 @@ func (i *issuer) checkHeader(t token) error {
 	if !slices.Contains(i.Algorithms, t.algorithm) {
 		return refuse(checkAlgorithm, record.Unauthenticated, "the token is not signed with an algorithm configured for its issuer (%s)", strings.Join(i.Algorithms, ", "))
 	}
-	if !slices.ContainsFunc(i.TokenTypes, func(kind string) bool { return strings.EqualFold(kind, t.kind) }) {
+	stated := cmp.Or(t.kind, "none") // some providers state none, and an operator must say that this is one
+	if !slices.ContainsFunc(i.TokenTypes, func(kind string) bool { return strings.EqualFold(kind, stated) }) {
 		return refuse(checkType, record.Unauthenticated, "the token's type (typ) is not one configured for its issuer (%s)", strings.Join(i.TokenTypes, ", "))
 	}
 	isID := t.kind != "at+jwt" && slices.ContainsFunc(idTokenClaims, func(name string) bool { _, ok := canon.Lookup(t.claims, name); return ok })

@@ -281,7 +281,7 @@ func TestOverageMattersOnlyWhereGroupsCount(t *testing.T) {
 	}
 }
 
-func TestMaxTokenAge(t *testing.T) {
+func TestRule_I4_ATokenCountsAtMostSoLong(t *testing.T) {
 	at := newClock()
 	c := config(t)
 	c.Issuers[0].MaxTokenAge = time.Minute
