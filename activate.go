@@ -305,6 +305,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 func issuerOf(c *config.Config, i config.Issuer) identity.Issuer {
 	out := identity.Issuer{
 		Issuer: i.Issuer, Audience: i.Audience, ConsoleAudience: c.ConsoleAudience(), TokenTypes: i.TokenTypes, Keys: i.Keys,
+		Skew: i.Skew, MaxTokenAge: i.MaxTokenAge,
 		Claims: identity.Claims{Subject: i.Claims.Subject, Agent: i.Claims.Agent, Scopes: i.Claims.Scopes, Groups: i.Claims.Groups},
 	}
 	for _, a := range i.Algorithms {

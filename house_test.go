@@ -25,11 +25,12 @@ var house = map[string][]string{
 
 	"credential": {"canon", "record"},
 
-	"identity": {"canon", "record"},
-	"registry": {"canon", "record", "yamlfile"},
-	"policy":   {"canon", "record"},
-	"config":   {"yamlfile"},
-	"issuer":   {"identity", "record", "yamlfile"},
+	"identity":         {"canon", "record"},
+	"identity/idptest": {}, // a real provider, for tests
+	"registry":         {"canon", "record", "yamlfile"},
+	"policy":           {"canon", "record"},
+	"config":           {"yamlfile"},
+	"issuer":           {"identity", "record", "yamlfile"},
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
 
@@ -43,9 +44,11 @@ var house = map[string][]string{
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/mcp":        {"canon", "dispatch", "record", "registry"},
-	"edge/mcp":        {"canon", "dispatch", "identity", "record", "registry"},
+	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"record"},
-	"edge/api":        {"canon", "dispatch", "identity", "policy", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "policy", "record", "registry"},
+	"edge/oauth":      {"canon"},
+	"edge/front":      {},
 }
 
 // top are the packages that wire: they may import everything but each other's tops.

@@ -26,6 +26,7 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/edge/console"
+	"github.com/placet-dev/placet/edge/front"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/issuer"
@@ -97,6 +98,7 @@ type Placet struct {
 	issuer   *issuer.Issuer // nil without users of its own
 	mcp      *edgemcp.Handler
 	handler  http.Handler
+	ignored  *front.Ignored
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -114,7 +116,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if o, err = o.withSignIn(ctx); err != nil {
 		return nil, err
 	}
-	p := &Placet{o: o, engine: rego.New()}
+	p := &Placet{o: o, engine: rego.New(), ignored: front.NewIgnored(o.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -164,13 +166,7 @@ func (o Options) limits() dispatch.Limits {
 // doors makes the HTTP handlers.
 func (p *Placet) doors() error {
 	c := p.o.Config
-	var issuers []string
-	for _, i := range c.Issuers {
-		issuers = append(issuers, i.Issuer)
-	}
-	if p.issuer != nil {
-		issuers = append(issuers, p.issuer.URL())
-	}
+	resource := p.oauth()
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
@@ -180,7 +176,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, Issuers: issuers, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Ignored: p.ignored.Note, Wait: c.Approvals.Wait, Version: p.o.Version,
 	})
 	if err != nil {
 		return err
@@ -188,6 +184,7 @@ func (p *Placet) doors() error {
 	p.mcp = mcp
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
+	resource.Mount(mux)
 	console.Mount(mux)
 	if p.issuer != nil {
 		p.issuer.Mount(mux)
@@ -195,6 +192,7 @@ func (p *Placet) doors() error {
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
+		OAuth:     resource,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
@@ -207,7 +205,7 @@ func (p *Placet) doors() error {
 			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines()}, err
 		},
 	}))
-	p.handler = mux
+	p.handler = front.Plain(p.ignored.Headers(mux))
 	return nil
 }
 
@@ -242,6 +240,10 @@ func (p *Placet) Servers() *toolmcp.Invoker { return p.servers }
 // Handler serves every door: /mcp, /v1 and their metadata, and the development
 // issuer where people may sign in at it.
 func (p *Placet) Handler() http.Handler { return p.handler }
+
+// Ignored is how often something was sent that looks like identity and is none, by
+// what it was. The log tells it too.
+func (p *Placet) Ignored() map[string]int64 { return p.ignored.Counts() }
 
 // Broken is closed when the store can no longer tell what is durable; the
 // process must end then.

@@ -354,7 +354,9 @@ func TestDecisionPointObserved(t *testing.T) {
 	b := s.do("anna", "refund", `{"order":"o2"}`)
 	s.wants(b, record.Allow, record.CodeNone, `refund{"order":"o3"}`, `refund{"order":"o2"}`)
 	for _, d := range []record.Decision{a.Decision, b.Decision} {
-		if !slices.ContainsFunc(d.Reasons, func(r record.Reason) bool { return r.Observe && r.Verdict == record.Deny && strings.HasPrefix(r.Rule, "decision point") }) {
+		if !slices.ContainsFunc(d.Reasons, func(r record.Reason) bool {
+			return r.Observe && r.Verdict == record.Deny && strings.HasPrefix(r.Rule, "decision point")
+		}) {
 			t.Errorf("the record says %+v", d.Reasons)
 		}
 	}

@@ -20,12 +20,19 @@ func (c *Config) Check(fail func(key, message string)) {
 	}
 	c.checkListen(fail)
 	c.checkStore(fail)
-	seen := map[string]bool{}
+	c.checkResource(fail)
+	seen, clients := map[string]bool{}, 0
 	for _, i := range c.Issuers {
+		if i.Client != nil {
+			clients++
+		}
 		if seen[i.Issuer] {
 			fail("issuers", "lists "+i.Issuer+" twice")
 		}
 		seen[i.Issuer] = true
+	}
+	if clients > 1 {
+		fail("issuers", "has two with client; whoever registers gets one client, so one issuer may have it")
 	}
 	layers := map[string]bool{}
 	for _, l := range c.Policy.Layers {
@@ -65,6 +72,23 @@ func (c *Config) checkListen(fail func(key, message string)) {
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		fail("public_url", "must be https beyond this machine: tokens travel to it")
+	}
+}
+
+// checkResource holds to RFC 9728 section 1.2, and lets other schemes through:
+// some providers name resources by an ID URI of their own, such as api://placet.
+func (c *Config) checkResource(fail func(key, message string)) {
+	if c.Resource == "" {
+		return
+	}
+	u, err := url.Parse(c.Resource)
+	switch {
+	case err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(c.Resource, " \"\\"):
+		fail("resource", "wants a URL such as https://tools.example.com/mcp")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+		fail("resource", "must be https beyond this machine")
+	case c.Resource == c.ConsoleAudience():
+		fail("resource", "must not be public_url + /console: tokens for that may answer approvals")
 	}
 }
 
@@ -158,6 +182,12 @@ func (i *Issuer) Check(fail func(key, message string)) {
 			fail("keys", "must be https beyond this machine")
 		}
 	}
+	if i.MaxTokenAge < time.Minute || i.MaxTokenAge > 24*time.Hour {
+		fail("max_token_age", "must be between 1m and 24h")
+	}
+	if i.Skew < time.Second || i.Skew > 5*time.Minute {
+		fail("skew", "must be between 1s and 5m")
+	}
 	claim, byClaim := cutClaim(i.Tenant)
 	switch {
 	case byClaim && claim == "":
@@ -166,6 +196,16 @@ func (i *Issuer) Check(fail func(key, message string)) {
 		fail("tenants", "is needed with a claim: without the list, the issuer could name any tenant")
 	case !byClaim && i.Tenants != nil:
 		fail("tenants", "goes with tenant: claims.NAME; a constant tenant is the only one")
+	}
+}
+
+// Check is the rules of a client.
+func (c *Client) Check(fail func(key, message string)) {
+	if c.ID == "" || strings.ContainsFunc(c.ID, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		fail("id", "wants the client_id as the provider gives it")
+	}
+	if c.CallbackPort < 1 || c.CallbackPort > 65535 {
+		fail("callback_port", "wants a port, 1 to 65535")
 	}
 }
 

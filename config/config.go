@@ -14,6 +14,7 @@ type Config struct {
 	Listen      string           `yaml:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Plain HTTP on loopback only; elsewhere set tls."`
 	TLS         *TLS             `yaml:"tls" doc:"Certificate and key of this server."`
 	PublicURL   string           `yaml:"public_url" doc:"What clients and approvers open. Default: listen, as a URL. Audience and links depend on it."`
+	Resource    string           `yaml:"resource" doc:"What this server is called as an OAuth resource (RFC 9728), at every door. Default: public_url + /mcp. Default audience of every issuer."`
 	Store       string           `yaml:"store,required" doc:"Where records are kept: sqlite:PATH."`
 	Registry    yamlfile.Strings `yaml:"registry,required" doc:"Files that name the tools, each with its lock beside it."`
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
@@ -68,7 +69,12 @@ func (c *Config) StorePath() string { return c.storePath }
 
 // Audience is what tokens for calling tools are for, where an issuer says
 // nothing else.
-func (c *Config) Audience() string { return c.PublicURL + "/mcp" }
+func (c *Config) Audience() string {
+	if c.Resource != "" {
+		return c.Resource
+	}
+	return c.PublicURL + "/mcp"
+}
 
 // ConsoleAudience is what tokens for answering approvals are for (rule D4).
 func (c *Config) ConsoleAudience() string { return c.PublicURL + "/console" }
@@ -147,15 +153,17 @@ type Issuer struct {
 	Issuer     string           `yaml:"issuer,required" doc:"The issuer's URL, exactly as its tokens give it."`
 	Audience   yamlfile.Strings `yaml:"audience" doc:"Audiences that its tokens may name. Default: public_url + /mcp."`
 	Algorithms []Algorithm      `yaml:"algorithms,required" doc:"Signature algorithms that are accepted."`
-	TokenTypes []string         `yaml:"token_types" default:"at+jwt,JWT" doc:"Values of the token's typ header that are accepted."`
+	TokenTypes []string         `yaml:"token_types" default:"at+jwt,JWT" doc:"Values of the token's typ header that are accepted; none: the header has no typ."`
 	Tenant     string           `yaml:"tenant,required" doc:"The one tenant it speaks for, or claims.NAME with tenants."`
 	Tenants    []string         `yaml:"tenants" doc:"Tenants that the claim may name."`
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`
 	Keys       string           `yaml:"keys" doc:"JWKS file, or its URL. Default: discovery at the issuer."`
 
-	Client      yamlfile.Later `yaml:"client" doc:"What MCP clients are told to register as."`
-	MaxTokenAge yamlfile.Later `yaml:"max_token_age" doc:"How old a token may be."`
-	Delegation  yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
+	MaxTokenAge time.Duration `yaml:"max_token_age" default:"15m" doc:"A token counts at most this long after it was issued (iat), whatever its exp. So long may a lost membership go unnoticed."`
+	Skew        time.Duration `yaml:"skew" default:"30s" doc:"How far the issuer's clock may be ahead, for nbf and iat. exp has no tolerance."`
+	Client      *Client       `yaml:"client" doc:"The public client that MCP clients are told to use, where the provider does not register clients itself. One issuer may have it."`
+
+	Delegation yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 }
 
 // TenantClaim returns the claim that names the tenant, or "" when the tenant is
@@ -165,6 +173,14 @@ func (i Issuer) TenantClaim() string {
 		return claim
 	}
 	return ""
+}
+
+// Client is a public client (without a secret) that the operator registered at
+// the provider, for every program that connects here.
+type Client struct {
+	ID           string   `yaml:"id,required" doc:"Its client_id at the provider."`
+	CallbackPort int      `yaml:"callback_port,required" doc:"The port of its redirect URI on loopback, as registered at the provider."`
+	Scopes       []string `yaml:"scopes" doc:"What clients are told to ask for, where the provider spells scopes otherwise than its tokens do. Default: the scopes of the tools."`
 }
 
 // Claims maps claims to what they say. A dot goes into a claim that is an object.

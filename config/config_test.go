@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	}
 	i := c.Issuers[0]
 	if i.Audience[0] != c.Audience() || i.TokenTypes[0] != "at+jwt" || i.TokenTypes[1] != "JWT" || i.TenantClaim() != "" || i.Claims.Subject != "sub" ||
-		strings.Join(i.Claims.Agent, " ") != "act.sub azp client_id" || strings.Join(i.Claims.Scopes, " ") != "scope scp" || i.Claims.Groups != "" {
+		strings.Join(i.Claims.Agent, " ") != "act.sub azp client_id" || strings.Join(i.Claims.Scopes, " ") != "scope scp" || i.Claims.Groups != "" || i.MaxTokenAge != 15*time.Minute || i.Skew != 30*time.Second || i.Client != nil {
 		t.Errorf("issuer %+v", i)
 	}
 	read := ""
@@ -88,7 +88,14 @@ func TestProblems(t *testing.T) {
 		{"claim without list", issuer("tenant: claims.t"), "placet.yaml:5:11: issuers[0].tenants: is needed with a claim: without the list, the issuer could name any tenant"},
 		{"both tenants", issuer("tenant: a, tenants: [b]"), "placet.yaml:5:65: issuers[0].tenants: goes with tenant: claims.NAME; a constant tenant is the only one"},
 		{"keys in the clear", issuer("tenant: a, keys: http://idp/jwks"), "placet.yaml:5:65: issuers[0].keys: must be https beyond this machine"},
-		{"client later", issuer("tenant: a, client: {id: x}"), "placet.yaml:5:65: issuers[0].client: is not supported yet; remove the key"},
+		{"client without port", issuer("tenant: a, client: {id: x}"), "placet.yaml:5:65: issuers[0].client: needs the key callback_port: The port of its redirect URI on loopback, as registered at the provider."},
+		{"client's port", issuer("tenant: a, client: {id: x, callback_port: 0}"), "placet.yaml:5:81: issuers[0].client.callback_port: wants a port, 1 to 65535"},
+		{"two clients", with("issuers: [{issuer: https://a, algorithms: [RS256], tenant: a, client: {id: x, callback_port: 1}}, {issuer: https://b, algorithms: [RS256], tenant: a, client: {id: x, callback_port: 1}}]"), "placet.yaml:5:1: issuers: has two with client; whoever registers gets one client, so one issuer may have it"},
+		{"token age", issuer("tenant: a, max_token_age: 0s"), "placet.yaml:5:65: issuers[0].max_token_age: must be between 1m and 24h"},
+		{"skew", issuer("tenant: a, skew: 10m"), "placet.yaml:5:65: issuers[0].skew: must be between 1s and 5m"},
+		{"resource", with("resource: mcp"), "placet.yaml:5:1: resource: wants a URL such as https://tools.example.com/mcp"},
+		{"resource in the clear", with("resource: http://tools.example.com/mcp"), "placet.yaml:5:1: resource: must be https beyond this machine"},
+		{"resource is the console", with("public_url: https://a\nresource: https://a/console"), "placet.yaml:6:1: resource: must not be public_url + /console: tokens for that may answer approvals"},
 		{"workload's key itself", with("workloads: {a: {key: plk_abc, permissions: [vouch]}}"), "placet.yaml:5:17: workloads.a.key: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
 		{"workload's permission", with("workloads: {a: {key: env:A, permissions: [approve]}}"), "placet.yaml:5:43: workloads.a.permissions[0]: wants one of propose, vouch, read, operate"},
 		{"workload's permission twice", with("workloads: {a: {key: env:A, permissions: [read, read]}}"), "placet.yaml:5:29: workloads.a.permissions: lists read twice"},
@@ -144,7 +151,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, key := range []string{"client", "max_token_age", "delegation"} {
+	for _, key := range []string{"delegation"} {
 		_, err := Parse("placet.yaml", "/", []byte(minimal+"issuers: [{issuer: https://a, algorithms: [RS256], tenant: a, "+key+": x}]"))
 		if err == nil || !strings.Contains(err.Error(), key+": is not supported yet") {
 			t.Errorf("%s: %v", key, err)
@@ -195,7 +202,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

@@ -24,7 +24,7 @@ type Issuer struct {
 	Audience        []string // what proposing tokens are made for
 	ConsoleAudience string   // what answering tokens are made for; empty: nobody of this issuer can answer
 	Algorithms      []string // pinned; the token's alg must be one of them
-	TokenTypes      []string // pinned, any case; default at+jwt and JWT
+	TokenTypes      []string // pinned, any case; default at+jwt and JWT; none: the header states no typ
 	Tenant          string   // the tenant it speaks for, or
 	TenantClaim     string   // the claim that names it, and
 	Tenants         []string // the tenants that claim may name
