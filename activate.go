@@ -275,11 +275,8 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		}
 	}
 	for _, w := range c.Workloads {
-		hash, err := w.Value.Key.Read(o.LookupEnv, o.ReadFile)
-		if err != nil {
-			return nil, record.Errorf(record.Invalid, "workloads.%s.key: %w", w.Key, err)
-		}
-		k := identity.WorkloadKey{Name: w.Key, KeyHash: strings.TrimSpace(hash), Tenant: w.Value.Tenant}
+		k := identity.WorkloadKey{Name: w.Key, Tenant: w.Value.Tenant, Expires: w.Value.Expires.Time,
+			Keys: func() (string, error) { return w.Value.Key.Read(o.LookupEnv, o.ReadFile) }}
 		for _, may := range w.Value.Permissions {
 			k.Permissions = append(k.Permissions, identity.Permission(may))
 		}

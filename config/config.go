@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"time"
 
 	"github.com/placet-dev/placet/yamlfile"
@@ -158,11 +159,23 @@ type Workloads = yamlfile.Entries[Workload]
 
 // Workload is one program.
 type Workload struct {
-	Key         yamlfile.SecretRef `yaml:"key,required" doc:"Reference to the hash of its key: env:NAME or file:PATH."`
+	Key         yamlfile.SecretRef `yaml:"key,required" doc:"Reference to the hashes of its keys, as placet keys writes them: env:NAME or file:PATH."`
 	Tenant      string             `yaml:"tenant" doc:"Its tenant. Default: the one there is; needed where there are several."`
 	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate."`
+	Expires     Time               `yaml:"expires" doc:"When it ends, whatever keys it holds then: a time such as 2027-01-31T12:00:00Z."`
+}
 
-	Expires yamlfile.Later `yaml:"expires" doc:"When the key ends."`
+// Time is a moment, written with its offset from UTC.
+type Time struct{ time.Time }
+
+// UnmarshalText reads RFC 3339. A date alone would leave open when the day ends.
+func (t *Time) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return errors.New("wants a time such as 2027-01-31T12:00:00Z")
+	}
+	t.Time = at.UTC()
+	return nil
 }
 
 // Permission is what a program may do.

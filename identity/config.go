@@ -58,8 +58,10 @@ const (
 // WorkloadKey is a program's credential as the configuration holds it.
 type WorkloadKey struct {
 	Name        string
-	KeyHash     string // as HashKey gives it
-	Tenant      string // its tenant; may be empty if the issuers speak for one tenant only
+	KeyHash     string                 // its keys as ParseKeys reads them, such as one hash; or
+	Keys        func() (string, error) // reads them anew, so that a key can be revoked while the server runs
+	Expires     time.Time              // it ends then, whatever keys it holds; zero: never
+	Tenant      string                 // its tenant; may be empty if the issuers speak for one tenant only
 	Permissions []Permission
 }
 

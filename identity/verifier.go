@@ -21,13 +21,13 @@ type Deps struct {
 
 // Verifier turns credentials into identities. It may be used concurrently.
 type Verifier struct {
-	issuers   map[string]*issuer
-	workloads []workloadKey
-	operate   []record.Group
-	read      []record.Group
-	clock     func() time.Time
-	log       *slog.Logger
-	results   *results
+	issuers  map[string]*issuer
+	programs []*program // the configured workloads
+	operate  []record.Group
+	read     []record.Group
+	clock    func() time.Time
+	log      *slog.Logger
+	results  *results
 }
 
 // issuer is one configured issuer with its keys.
@@ -103,7 +103,7 @@ func (v *Verifier) Caller(ctx context.Context, c Credentials) (Caller, error) {
 	var w *Workload
 	if c.WorkloadKey != "" {
 		var err error
-		if w, err = v.workload(c.WorkloadKey); err != nil {
+		if w, err = v.key(c.WorkloadKey); err != nil {
 			return Caller{}, err
 		}
 		if c.Bearer == "" {
@@ -153,7 +153,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 		return Reader{}, refuse(checkWorkload, record.Unauthenticated, "send either a person's token or a workload's key, not both")
 	}
 	if c.WorkloadKey != "" {
-		w, err := v.workload(c.WorkloadKey)
+		w, err := v.key(c.WorkloadKey)
 		if err != nil {
 			return Reader{}, err
 		}

@@ -2,13 +2,11 @@ package identity
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/placet-dev/placet/record"
 )
@@ -34,34 +32,54 @@ func HashKey(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// workloadKey is a configured workload with the hash of its key.
-type workloadKey struct {
+// program is a configured workload with what it can prove itself by.
+type program struct {
 	workload Workload
-	hash     string
+	keys     *keyfile // nil: it has no key
 }
 
 func (v *Verifier) addWorkload(w WorkloadKey, issuers []Issuer) error {
-	digits, ok := strings.CutPrefix(strings.TrimSpace(w.KeyHash), "sha256:")
-	if b, err := hex.DecodeString(digits); !ok || err != nil || len(b) != sha256.Size {
-		return record.Errorf(record.Invalid, "workload %q: its key must be a hash, sha256: and 64 hexadecimal digits, and not the key itself", w.Name)
-	}
-	key := workloadKey{workload: Workload{name: w.Name, permissions: slices.Clone(w.Permissions)}, hash: "sha256:" + strings.ToLower(digits)}
-	for _, p := range w.Permissions {
-		if !slices.Contains([]Permission{Propose, Vouch, Operate, Read}, p) {
-			return record.Errorf(record.Invalid, "workload %q: unknown permission %q; there are propose, vouch, operate and read", w.Name, p)
+	p := &program{workload: Workload{name: w.Name, permissions: slices.Clone(w.Permissions), expires: w.Expires}}
+	for _, may := range w.Permissions {
+		if !slices.Contains([]Permission{Propose, Vouch, Operate, Read}, may) {
+			return record.Errorf(record.Invalid, "workload %q: unknown permission %q; there are propose, vouch, operate and read", w.Name, may)
 		}
 	}
-	for _, other := range v.workloads {
-		if other.workload.name == w.Name || other.hash == key.hash {
-			return record.Errorf(record.Invalid, "workload %q: its name or key is another's too", w.Name)
-		}
+	if err := v.addKeys(p, w); err != nil {
+		return err
 	}
 	tenant, err := w.tenant(issuers)
 	if err != nil {
 		return err
 	}
-	key.workload.tenant = tenant
-	v.workloads = append(v.workloads, key)
+	p.workload.tenant = tenant
+	v.programs = append(v.programs, p)
+	return nil
+}
+
+// addKeys reads a workload's keys for the first time. None of them may be another's.
+func (v *Verifier) addKeys(p *program, w WorkloadKey) error {
+	read := w.Keys
+	if read == nil {
+		read = func() (string, error) { return w.KeyHash, nil }
+	}
+	p.keys = &keyfile{name: w.Name, read: read, log: v.log}
+	now := v.clock()
+	keys, err := p.keys.current(now)
+	if err != nil {
+		return record.Errorf(record.Invalid, "workload %q: its keys: %w", w.Name, err)
+	}
+	for _, other := range v.programs {
+		if other.workload.name == w.Name {
+			return record.Errorf(record.Invalid, "workload %q: its name is another's too", w.Name)
+		}
+		theirs, _ := other.keys.current(now)
+		for _, k := range keys {
+			if slices.ContainsFunc(theirs, func(t HeldKey) bool { return t.Hash == k.Hash }) {
+				return record.Errorf(record.Invalid, "workload %q: its key is another's too", w.Name)
+			}
+		}
+	}
 	return nil
 }
 
@@ -87,21 +105,6 @@ func (w WorkloadKey) tenant(issuers []Issuer) (record.TenantID, error) {
 		return "", record.Errorf(record.Invalid, "workload %q: state its tenant; the issuers speak for %d", w.Name, len(known))
 	}
 	return "", nil
-}
-
-// workload finds whose key it is. All hashes are compared, in constant time each.
-func (v *Verifier) workload(key string) (*Workload, error) {
-	hash := []byte(HashKey(key))
-	var found *Workload
-	for n := range v.workloads {
-		if subtle.ConstantTimeCompare(hash, []byte(v.workloads[n].hash)) == 1 {
-			found = &v.workloads[n].workload
-		}
-	}
-	if found == nil || !strings.HasPrefix(key, keyPrefix) {
-		return nil, refuse(checkWorkload, record.Unauthenticated, "the workload key is not known here; create one, and put its hash under workloads")
-	}
-	return found, nil
 }
 
 // caller is a workload that calls as itself: principal and agent in one, without
