@@ -169,6 +169,7 @@ func (p *Placet) doors() error {
 			return now.Registry.Tool(name)
 		},
 		PublicURL: c.PublicURL, Issuers: issuers, Wait: c.Approvals.Wait, Version: p.o.Version,
+		Ignored: func(string) { p.boundary.IgnoreVouch() },
 	})
 	if err != nil {
 		return err

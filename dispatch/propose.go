@@ -127,6 +127,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 // verified credential that may make them, and counted for nothing (rule A12).
 func (b *Boundary) IgnoredVouches() int64 { return b.ignoredVouch.Load() }
 
+// IgnoreVouch counts one that a door did not pass on (rule A12).
+func (b *Boundary) IgnoreVouch() { b.ignoredVouch.Add(1) }
+
 // labels checks what the caller may name freely. None of it is authority.
 func (p *Proposal) labels() error {
 	printable := func(s string) bool {
@@ -430,6 +433,17 @@ func (b *Boundary) refuse(ctx context.Context, c identity.Caller, now time.Time,
 		answer.Note = why // it names places and rules, never values
 	}
 	return answer, nil
+}
+
+// RefuseWorkload records that a door turned a workload away that does not hold the
+// permission for what it asked. A workload without a tenant has no log to be in.
+func (b *Boundary) RefuseWorkload(ctx context.Context, w *identity.Workload, why string) error {
+	if w == nil || w.Tenant() == "" {
+		b.log.Warn("dispatch: a workload was turned away", "why", why)
+		return nil
+	}
+	event := record.Event{At: b.clock(), Tenant: w.Tenant(), Kind: record.EventRefused, Who: record.Who{Workload: w.Name()}}
+	return b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: why}))
 }
 
 // Refuse records that a door turned a caller's request away before it was a call.

@@ -123,8 +123,11 @@ func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.R
 		if err != nil {
 			return run, err
 		}
-		if !c.Vouches() {
-			return run, record.Errorf(record.Forbidden, "starting a turn needs a workload credential with the vouch permission")
+		if err := c.MustVouch(); err != nil {
+			if _, unrecorded := b.Refuse(ctx, c, "", record.CodeNone, err.Error()); unrecorded != nil {
+				return run, unrecorded
+			}
+			return run, err
 		}
 		if len(keep) > 0 {
 			open, err := b.store.OpenCalls(ctx, run.Tenant, run.ID, 500)

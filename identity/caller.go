@@ -101,6 +101,9 @@ type Workload struct {
 
 func (w *Workload) Name() string { return w.name }
 
+// Tenant is the workload's own; "" if the configuration leaves it open.
+func (w *Workload) Tenant() record.TenantID { return w.tenant }
+
 // May reports whether the workload holds a permission; nil holds none.
 func (w *Workload) May(p Permission) bool { return w != nil && slices.Contains(w.permissions, p) }
 

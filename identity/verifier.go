@@ -158,7 +158,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 			return Reader{}, err
 		}
 		if !w.May(p) && !w.May(Operate) {
-			return Reader{}, refuse(checkWorkload, record.Forbidden, "workload %s does not hold the permission %s", w.name, p)
+			return Reader{}, lacks(w, p, "workload %s does not hold the permission %s", w.name, p)
 		}
 		return Reader{tenant: w.tenant, name: "workload/" + w.name}, nil
 	}

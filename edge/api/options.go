@@ -30,6 +30,7 @@ type Boundary interface {
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
+	RefuseWorkload(ctx context.Context, w *identity.Workload, why string) error
 }
 
 // Reader is what this door reads beside the boundary, for approvers and operators.

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -67,6 +68,9 @@ func (d *door) refusal(err error) error {
 		d.log.Error("request failed", "kind", string(kind), "error", err)
 	}
 	p = problem(status, string(kind), record.PublicMessage(err))
+	if _, permission, ok := identity.Lacking(err); ok {
+		p.header("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+string(permission)+`"`)
+	}
 	switch kind {
 	case record.Unauthenticated:
 		p.header("WWW-Authenticate", `Bearer error="invalid_token"`)

@@ -35,11 +35,21 @@ func (d *door) admits(c check) huma.Middlewares {
 			with, err = c(ctx.Context(), creds)
 		}
 		if err != nil {
+			d.turnedAway(ctx.Context(), err)
 			d.refuse(ctx, err)
 			return
 		}
 		next(huma.WithContext(ctx, context.WithValue(with, keyCredentials, creds)))
 	}}
+}
+
+// turnedAway records that a workload asked for what it holds no permission for.
+func (d *door) turnedAway(ctx context.Context, err error) {
+	if w, _, ok := identity.Lacking(err); ok {
+		if err := d.boundary.RefuseWorkload(context.WithoutCancel(ctx), w, err.Error()); err != nil {
+			d.log.Error("an event was not recorded", "error", err)
+		}
+	}
 }
 
 // asCaller admits who may propose.
@@ -67,15 +77,18 @@ func (d *door) asPerson(ctx context.Context, creds identity.Credentials) (contex
 			return nil, err
 		}
 	}
-	if c, err := d.verifier.Caller(ctx, creds); err == nil && c.Valid() {
+	c, err := d.verifier.Caller(ctx, creds)
+	if err == nil && c.Valid() {
 		if _, err := d.boundary.Refuse(ctx, c, "", record.CodeNone, "tried to answer an approval with a credential that may propose"); err != nil {
 			d.log.Error("an event was not recorded", "error", err)
 		}
 		return nil, record.Errorf(record.Forbidden, "a credential that may propose cannot answer approvals; sign in to the console and use its token")
 	}
-	if o, err := d.verifier.Operator(ctx, creds); err == nil && o.Valid() && creds.WorkloadKey != "" {
-		d.log.Warn("a workload tried to answer an approval", "workload", o.Name(), "tenant", string(o.Tenant()))
-		return nil, record.Errorf(record.Forbidden, "a program's key cannot answer approvals; a person must")
+	if w, _, ok := identity.Lacking(err); ok {
+		if err := d.boundary.RefuseWorkload(ctx, w, "tried to answer an approval with a workload's credential"); err != nil {
+			d.log.Error("an event was not recorded", "error", err)
+		}
+		return nil, record.Errorf(record.Forbidden, "a program's credential cannot answer approvals; a person must")
 	}
 	return nil, nobody()
 }
@@ -151,6 +164,11 @@ func (d *door) viewer(ctx context.Context, creds identity.Credentials) (viewer, 
 
 // asReader admits who may see the whole tenant.
 func (d *door) asReader(ctx context.Context, creds identity.Credentials) (context.Context, error) {
+	if _, err := d.verifier.Reader(ctx, creds); err != nil {
+		if _, _, ok := identity.Lacking(err); ok {
+			return nil, err
+		}
+	}
 	v, err := d.viewer(ctx, creds)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -26,6 +27,12 @@ func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentia
 	}
 	f := surfaced(err)
 	f.code = 0 // below JSON-RPC: nothing of the body was read
+	if w, permission, ok := identity.Lacking(err); ok {
+		f.header = http.Header{"Www-Authenticate": {h.challenge(true, string(permission))}}
+		if err := h.Boundary.RefuseWorkload(context.WithoutCancel(r.Context()), w, err.Error()); err != nil {
+			h.Log.ErrorContext(r.Context(), "a refusal was not recorded", "error", err)
+		}
+	}
 	switch record.KindOf(err) {
 	case record.Unauthenticated:
 		f.header = http.Header{"Www-Authenticate": {h.challenge(creds.Bearer != "" || r.Header.Get("Authorization") != "", "")}}

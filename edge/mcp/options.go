@@ -30,6 +30,7 @@ type Boundary interface {
 	Tools(ctx context.Context, c identity.Caller) []*registry.Tool
 	// Refuse records a request that became no call.
 	Refuse(ctx context.Context, c identity.Caller, tool string, code record.Code, why string) (dispatch.Answer, error)
+	RefuseWorkload(ctx context.Context, w *identity.Workload, why string) error
 }
 
 // Verifier turns what a request presents into who is calling.

@@ -113,6 +113,7 @@ func newWorldOver(t testing.TB, change func(*edge.Options), upstream func(*ledge
 	}
 	w.verifier, err = identity.New(identity.Config{Issuers: []identity.Issuer{issuer}, Workloads: []identity.WorkloadKey{
 		{Name: "app", KeyHash: identity.HashKey(vouchKey), Tenant: "acme", Permissions: []identity.Permission{identity.Propose, identity.Vouch}},
+		{Name: "watch", KeyHash: identity.HashKey(watchKey), Tenant: "acme", Permissions: []identity.Permission{identity.Read}},
 	}}, identity.Deps{Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -217,6 +218,8 @@ func load(t testing.TB, text string, invoker *mcp.Invoker) *registry.Snapshot {
 }
 
 const vouchKey = "plk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+
+const watchKey = "plk_watch456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
 // rawResult holds what an SDK would change: a number beyond doubles, members
 // nobody knows.
