@@ -26,6 +26,7 @@ var house = map[string][]string{
 	"credential": {"canon", "record"},
 
 	"identity": {"canon", "record"},
+	"trust":    {"record"}, // roots of authorities: files and the SPIFFE Workload API
 	"registry": {"canon", "record", "yamlfile"},
 	"policy":   {"canon", "record"},
 	"config":   {"yamlfile"},

@@ -19,6 +19,7 @@ type Config struct {
 	Registry    yamlfile.Strings `yaml:"registry,required" doc:"Files that name the tools, each with its lock beside it."`
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
 	Issuers     []Issuer         `yaml:"issuers" doc:"Who may say who is calling."`
+	Trust       Trust            `yaml:"trust" doc:"Who certifies programs, by name. Needs tls; the server then asks clients for certificates."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
@@ -65,6 +66,9 @@ func (c *Config) Folder() string { return c.folder }
 
 // StorePath is the path of the SQLite file.
 func (c *Config) StorePath() string { return c.storePath }
+
+// AsksForCertificates reports whether the listener asks clients for certificates.
+func (c *Config) AsksForCertificates() bool { return len(c.Trust) > 0 }
 
 // Audience is what tokens for calling tools are for, where an issuer says
 // nothing else.
@@ -159,10 +163,31 @@ type Workloads = yamlfile.Entries[Workload]
 
 // Workload is one program.
 type Workload struct {
-	Key         yamlfile.SecretRef `yaml:"key,required" doc:"Reference to the hashes of its keys, as placet keys writes them: env:NAME or file:PATH."`
+	Key         yamlfile.SecretRef `yaml:"key" doc:"Reference to the hashes of its keys, as placet keys writes them: env:NAME or file:PATH."`
+	SPIFFE      string             `yaml:"spiffe" doc:"Its SPIFFE ID, exactly; the trust domain must be one under trust."`
+	Certificate *Certificate       `yaml:"certificate" doc:"What its certificate of a plain authority states. Each workload has keys, a certificate or both."`
+	Agent       string             `yaml:"agent" doc:"The agent that it is: a token beside its credential must name the same."`
 	Tenant      string             `yaml:"tenant" doc:"Its tenant. Default: the one there is; needed where there are several."`
 	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate."`
-	Expires     Time               `yaml:"expires" doc:"When it ends, whatever keys it holds then: a time such as 2027-01-31T12:00:00Z."`
+	Expires     Time               `yaml:"expires" doc:"When it ends, whatever keys and certificates it holds then: a time such as 2027-01-31T12:00:00Z."`
+}
+
+// Certificate is what a certificate of a plain authority must hold.
+type Certificate struct {
+	Authority string `yaml:"authority,required" doc:"The authority's name under trust."`
+	DNS       string `yaml:"dns" doc:"A DNS name that the certificate holds, exactly; or"`
+	URI       string `yaml:"uri" doc:"a URI that it holds, exactly."`
+}
+
+// Trust is who certifies programs.
+type Trust = yamlfile.Entries[Authority]
+
+// Authority is a plain certificate authority, or a SPIFFE trust domain.
+type Authority struct {
+	CA          string `yaml:"ca" doc:"PEM file with the roots of a plain authority; or"`
+	SPIFFE      string `yaml:"spiffe" doc:"a SPIFFE trust domain, such as example.org, with"`
+	Bundle      string `yaml:"bundle" doc:"a file with its bundle, as SPIFFE's JSON or as PEM; or"`
+	WorkloadAPI string `yaml:"workload_api" doc:"the socket of the SPIFFE Workload API: unix:///PATH."`
 }
 
 // Time is a moment, written with its offset from UTC.

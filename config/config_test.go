@@ -180,7 +180,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, Issuer{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, Issuer{}, Claims{}, Workload{}, Certificate{}, Authority{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

@@ -67,6 +67,14 @@ func (c *Config) resolve() {
 			issuer.Keys = c.path(issuer.Keys)
 		}
 	}
+	for i := range c.Trust {
+		a := &c.Trust[i].Value
+		for _, file := range []*string{&a.CA, &a.Bundle} {
+			if *file != "" {
+				*file = c.path(*file)
+			}
+		}
+	}
 	for i := range c.Workloads {
 		c.Workloads[i].Value.Key = c.Workloads[i].Value.Key.In(c.folder)
 	}

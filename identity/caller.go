@@ -95,6 +95,7 @@ func (c Caller) LogValue() slog.Value {
 type Workload struct {
 	name        string
 	expires     time.Time       // when it, or what it proved itself by, ceases to count; zero: never
+	agent       record.AgentID  // the agent that it is; "" if it is none, such as an orchestrator that vouches
 	tenant      record.TenantID // "" if the configuration leaves it open
 	permissions []Permission
 }

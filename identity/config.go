@@ -12,10 +12,11 @@ import (
 
 // Config is whom the operator trusts, and for what.
 type Config struct {
-	Issuers   []Issuer
-	Workloads []WorkloadKey
-	Operate   []string // groups whose members operate after an interactive login: group:NAME or group:NAME@ISSUER
-	Read      []string // groups whose members may read what operators read
+	Issuers     []Issuer
+	Workloads   []WorkloadKey
+	Authorities []Authority // who certifies workloads
+	Operate     []string    // groups whose members operate after an interactive login: group:NAME or group:NAME@ISSUER
+	Read        []string    // groups whose members may read what operators read
 }
 
 // Issuer is one party that says who is calling.
@@ -60,6 +61,9 @@ type WorkloadKey struct {
 	Name        string
 	KeyHash     string                 // its keys as ParseKeys reads them, such as one hash; or
 	Keys        func() (string, error) // reads them anew, so that a key can be revoked while the server runs
+	SPIFFE      string                 // the SPIFFE ID of its certificate, or
+	Certificate CertificateName        // what its certificate of a plain authority states; a workload has keys, a certificate or both
+	Agent       string                 // the agent that it is: a token beside its credential must name the same (rule I1)
 	Expires     time.Time              // it ends then, whatever keys it holds; zero: never
 	Tenant      string                 // its tenant; may be empty if the issuers speak for one tenant only
 	Permissions []Permission

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"net/textproto"
@@ -13,6 +14,21 @@ import (
 type Credentials struct {
 	Bearer      string // of Authorization: Bearer
 	WorkloadKey string // of Placet-Workload
+
+	request *request // what the token may be bound to; nil: nothing is known of it
+}
+
+// request is the HTTP request that credentials came with.
+type request struct {
+	certificates []*x509.Certificate // of the TLS connection, the client's own first
+}
+
+// certificate is the one the client proved to hold, or nil.
+func (c Credentials) certificate() *x509.Certificate {
+	if c.request == nil || len(c.request.certificates) == 0 {
+		return nil
+	}
+	return c.request.certificates[0]
 }
 
 const redacted = "redacted"
@@ -25,10 +41,41 @@ func (Credentials) MarshalText() ([]byte, error) { return []byte(redacted), nil 
 // maxCredential bounds what is looked at.
 const maxCredential = 16 << 10
 
-// CredentialsFrom reads Authorization and Placet-Workload, and nothing else. Each
-// may occur once; at least one must. A header that occurs twice is refused, since
-// whoever stands before us may have checked the other one.
+// CredentialsOf reads Authorization and Placet-Workload, and the certificate of the
+// TLS connection: from the handshake, never from a header. At least one of the three
+// must be there.
+func CredentialsOf(r *http.Request) (Credentials, error) {
+	c, err := readHeader(r.Header)
+	if err != nil {
+		return Credentials{}, err
+	}
+	c.request = &request{}
+	if r.TLS != nil {
+		c.request.certificates = r.TLS.PeerCertificates
+	}
+	if c.Bearer == "" && c.WorkloadKey == "" && c.certificate() == nil {
+		return Credentials{}, nothing()
+	}
+	return c, nil
+}
+
+// CredentialsFrom is CredentialsOf where there is no connection to look at.
 func CredentialsFrom(h http.Header) (Credentials, error) {
+	c, err := readHeader(h)
+	if err == nil && c.Bearer == "" && c.WorkloadKey == "" {
+		return Credentials{}, nothing()
+	}
+	return c, err
+}
+
+func nothing() error {
+	return record.Errorf(record.Unauthenticated, "no credentials; send Authorization: Bearer and a token")
+}
+
+// readHeader reads Authorization and Placet-Workload, and nothing else. Each may
+// occur once. A header that occurs twice is refused, since whoever stands before us
+// may have checked the other one.
+func readHeader(h http.Header) (Credentials, error) {
 	authorization, err := only(h, "Authorization")
 	if err != nil {
 		return Credentials{}, err
@@ -51,9 +98,6 @@ func CredentialsFrom(h http.Header) (Credentials, error) {
 			return Credentials{}, record.Errorf(record.Unauthenticated, "the Placet-Workload header must be one key")
 		}
 		c.WorkloadKey = key
-	}
-	if c.Bearer == "" && c.WorkloadKey == "" {
-		return Credentials{}, record.Errorf(record.Unauthenticated, "no credentials; send Authorization: Bearer and a token")
 	}
 	return c, nil
 }

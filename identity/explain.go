@@ -54,7 +54,7 @@ type Header struct {
 // order is that in which a token is examined for a role; a test holds it to that.
 func order(last string) []string {
 	return []string{checkFormat, checkIssuer, checkAlgorithm, checkType, checkKey, checkSignature, checkLifetime,
-		checkSubject, checkTenant, checkScopes, checkGroups, checkAudience, last}
+		checkSubject, checkTenant, checkScopes, checkGroups, checkAudience, last, checkBinding}
 }
 
 // Explain makes the same checks as Caller and Person, and says how they went. A
@@ -84,7 +84,7 @@ func (v *Verifier) Explain(ctx context.Context, c Credentials) Explanation {
 }
 
 func (v *Verifier) explainPerson(ctx context.Context, c Credentials, e Explanation) Explanation {
-	p, err := v.Person(ctx, c.Bearer)
+	p, err := v.Login(ctx, c)
 	if err != nil {
 		e.reject(err, order(checkPerson))
 		return e

@@ -19,6 +19,7 @@ const (
 	checkAgent     = "agent"
 	checkPerson    = "person"
 	checkWorkload  = "workload"
+	checkBinding   = "binding" // last: whoever sends the token is whom it is bound to
 )
 
 // refusal is an error that knows which check it comes from.

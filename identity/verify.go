@@ -28,6 +28,8 @@ type verified struct {
 	delegated    bool // somebody acts for the subject
 	program      bool // the subject is a program, as far as the token shows
 	expires      time.Time
+	binding      binding
+	unbound      error // why the binding cannot be checked; nil if it can
 	session      string
 }
 
@@ -162,6 +164,7 @@ func (r *verified) read(claims []byte) error {
 	if r.audience, ok = listClaim(aud, ""); !ok {
 		return refuse(checkAudience, record.Unauthenticated, "the token has no audience (aud) that can be read")
 	}
+	r.binding, r.unbound = bindingOf(claims)
 	r.agent, r.agentProblem = i.agentOf(claims)
 	_, r.delegated = canon.Lookup(claims, "act")
 	r.program = isProgram(claims)

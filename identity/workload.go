@@ -1,9 +1,12 @@
 package identity
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -36,16 +39,25 @@ func HashKey(key string) string {
 type program struct {
 	workload Workload
 	keys     *keyfile // nil: it has no key
+
+	spiffe      string          // the SPIFFE ID of its certificate, or
+	certificate CertificateName // what its certificate of a plain authority states
 }
 
 func (v *Verifier) addWorkload(w WorkloadKey, issuers []Issuer) error {
-	p := &program{workload: Workload{name: w.Name, permissions: slices.Clone(w.Permissions), expires: w.Expires}}
+	p := &program{workload: Workload{name: w.Name, agent: record.AgentID(w.Agent), permissions: slices.Clone(w.Permissions), expires: w.Expires}}
 	for _, may := range w.Permissions {
 		if !slices.Contains([]Permission{Propose, Vouch, Operate, Read}, may) {
 			return record.Errorf(record.Invalid, "workload %q: unknown permission %q; there are propose, vouch, operate and read", w.Name, may)
 		}
 	}
+	if w.Agent != "" && !printable(w.Agent) {
+		return record.Errorf(record.Invalid, "workload %q: its agent's name is too long or holds control characters", w.Name)
+	}
 	if err := v.addKeys(p, w); err != nil {
+		return err
+	}
+	if err := v.addCertificate(p, w); err != nil {
 		return err
 	}
 	tenant, err := w.tenant(issuers)
@@ -63,15 +75,21 @@ func (v *Verifier) addKeys(p *program, w WorkloadKey) error {
 	if read == nil {
 		read = func() (string, error) { return w.KeyHash, nil }
 	}
-	p.keys = &keyfile{name: w.Name, read: read, log: v.log}
 	now := v.clock()
-	keys, err := p.keys.current(now)
-	if err != nil {
-		return record.Errorf(record.Invalid, "workload %q: its keys: %w", w.Name, err)
+	var keys []HeldKey
+	if w.KeyHash != "" || w.Keys != nil || w.SPIFFE == "" && w.Certificate == (CertificateName{}) {
+		p.keys = &keyfile{name: w.Name, read: read, log: v.log}
+		var err error
+		if keys, err = p.keys.current(now); err != nil {
+			return record.Errorf(record.Invalid, "workload %q: its keys: %w", w.Name, err)
+		}
 	}
 	for _, other := range v.programs {
 		if other.workload.name == w.Name {
 			return record.Errorf(record.Invalid, "workload %q: its name is another's too", w.Name)
+		}
+		if other.keys == nil {
+			continue
 		}
 		theirs, _ := other.keys.current(now)
 		for _, k := range keys {
@@ -107,6 +125,49 @@ func (w WorkloadKey) tenant(issuers []Issuer) (record.TenantID, error) {
 	return "", nil
 }
 
+// presented finds the workload whose key, certificate or both a request presents;
+// nil if it presents none. odd is why the certificate is nobody's here: whoever
+// takes a token that is bound to it decides.
+func (v *Verifier) presented(ctx context.Context, c Credentials) (w *Workload, odd, err error) {
+	if c.WorkloadKey != "" {
+		if w, err = v.key(c.WorkloadKey); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.certificate() == nil {
+		return w, nil, nil
+	}
+	certified, err := v.certificate(ctx, c.request.certificates)
+	var s *stranger
+	switch {
+	case errors.As(err, &s):
+		return w, err, nil
+	case err != nil:
+		return nil, nil, err
+	case w == nil:
+		return certified, nil, nil
+	case w.name != certified.name:
+		return nil, nil, refuse(checkWorkload, record.Unauthenticated, "the key is that of workload %s, and the certificate that of %s", w.name, certified.name)
+	}
+	w.expires = earlier(w.expires, certified.expires)
+	return w, nil, nil
+}
+
+// beside is the refusal of a workload's credential that does not go with the token
+// beside it: of another tenant, or of another agent (rule I1). A workload that is
+// no agent, such as an orchestrator that vouches, goes with any.
+func (w *Workload) beside(r *verified) error {
+	switch {
+	case w == nil:
+		return nil
+	case w.tenant != "" && w.tenant != r.tenant:
+		return refuse(checkWorkload, record.Forbidden, "workload %s belongs to another tenant than the token", w.name)
+	case w.agent != "" && w.agent != r.agent:
+		return refuse(checkWorkload, record.Forbidden, "workload %s is the agent %s, and the token names another", w.name, w.agent)
+	}
+	return nil
+}
+
 // caller is a workload that calls as itself: principal and agent in one, without
 // scopes and groups, since no issuer asserted any.
 func (w *Workload) caller() (Caller, error) {
@@ -116,7 +177,8 @@ func (w *Workload) caller() (Caller, error) {
 	if w.tenant == "" {
 		return Caller{}, refuse(checkWorkload, record.Forbidden, "workload %s has no tenant of its own; send the user's token beside the key, or state its tenant", w.name)
 	}
-	owner := record.Owner{Tenant: w.tenant, Principal: record.Principal{Issuer: WorkloadIssuer, Subject: w.name}, Agent: record.AgentID(w.name)}
+	owner := record.Owner{Tenant: w.tenant, Principal: record.Principal{Issuer: WorkloadIssuer, Subject: w.name},
+		Agent: cmp.Or(w.agent, record.AgentID(w.name))}
 	return Caller{workload: w, v: &verified{
 		tenant: owner.Tenant, principal: owner.Principal, agent: owner.Agent, public: []byte("{}"), program: true, session: sessionOf(owner),
 	}}, nil

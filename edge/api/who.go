@@ -29,7 +29,7 @@ type check func(context.Context, identity.Credentials) (context.Context, error)
 func (d *door) admits(c check) huma.Middlewares {
 	return huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		r, _ := humago.Unwrap(ctx)
-		creds, err := identity.CredentialsFrom(r.Header)
+		creds, err := identity.CredentialsOf(r)
 		var with context.Context
 		if err == nil {
 			with, err = c(ctx.Context(), creds)
@@ -68,14 +68,12 @@ func (d *door) asCaller(ctx context.Context, creds identity.Credentials) (contex
 // request a program's, and a token that may propose is never a person's: both are
 // refused, and the try is an event (rule D4).
 func (d *door) asPerson(ctx context.Context, creds identity.Credentials) (context.Context, error) {
-	if creds.WorkloadKey == "" {
-		p, err := d.verifier.Person(ctx, creds.Bearer)
-		if err == nil && p.Valid() {
-			return context.WithValue(ctx, keyPerson, p), nil
-		}
-		if err != nil && record.KindOf(err) == record.Unavailable {
-			return nil, err
-		}
+	p, err := d.verifier.Login(ctx, creds)
+	if err == nil && p.Valid() {
+		return context.WithValue(ctx, keyPerson, p), nil
+	}
+	if err != nil && record.KindOf(err) == record.Unavailable {
+		return nil, err
 	}
 	c, err := d.verifier.Caller(ctx, creds)
 	if err == nil && c.Valid() {
@@ -144,12 +142,9 @@ func (d *door) viewer(ctx context.Context, creds identity.Credentials) (viewer, 
 	if first == nil && c.Valid() {
 		return viewer{caller: c}, nil
 	}
-	var perr error
-	if creds.WorkloadKey == "" {
-		var p identity.Person
-		if p, perr = d.verifier.Person(ctx, creds.Bearer); perr == nil && p.Valid() {
-			return viewer{person: p}, nil
-		}
+	p, perr := d.verifier.Login(ctx, creds)
+	if perr == nil && p.Valid() {
+		return viewer{person: p}, nil
 	}
 	for _, err := range []error{first, rerr, perr} {
 		if err != nil && record.KindOf(err) == record.Unavailable {

@@ -15,7 +15,7 @@ const metadataPath = "/.well-known/oauth-protected-resource"
 // identify verifies what this request presents. Nothing else ever says who is
 // calling: no session, no message, no earlier request.
 func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentials, *refusal) {
-	creds, err := identity.CredentialsFrom(r.Header)
+	creds, err := identity.CredentialsOf(r)
 	if err == nil {
 		var caller identity.Caller
 		if caller, err = h.Verifier.Caller(r.Context(), creds); err == nil && caller.Valid() {
