@@ -294,6 +294,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		return nil, err
 	}
 	ic.Authorities = authorities
+	ic.PublicURL = c.PublicURL
 	ic.Operate, ic.Read = c.Permissions.Operate, c.Permissions.Read
 	return identity.New(ic, identity.Deps{Clock: o.Clock, HTTP: o.HTTP, Log: o.Log})
 }
@@ -318,6 +319,9 @@ func issuerOf(c *config.Config, i config.Issuer) identity.Issuer {
 	out := identity.Issuer{
 		Issuer: i.Issuer, Audience: i.Audience, ConsoleAudience: c.ConsoleAudience(), TokenTypes: i.TokenTypes, Keys: i.Keys,
 		Claims: identity.Claims{Subject: i.Claims.Subject, Agent: i.Claims.Agent, Scopes: i.Claims.Scopes, Groups: i.Claims.Groups},
+	}
+	if i.Sender != "none" {
+		out.SenderConstrained = identity.Constraint(i.Sender)
 	}
 	for _, a := range i.Algorithms {
 		out.Algorithms = append(out.Algorithms, string(a))

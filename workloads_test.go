@@ -3,6 +3,7 @@ package placet
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,6 +199,9 @@ issuers:
     tenant: acme
     keys: jwks.json
     claims: {groups: groups}
+  - {issuer: "https://dpop.test", algorithms: [ES256], tenant: acme, keys: jwks.json, sender_constrained: dpop}
+  - {issuer: "https://mtls.test", algorithms: [ES256], tenant: acme, keys: jwks.json, sender_constrained: mtls}
+  - {issuer: "https://any.test", algorithms: [ES256], tenant: acme, keys: jwks.json, sender_constrained: any}
 trust:
   partners: {ca: partners.pem}
   mesh: {spiffe: example.org, bundle: mesh.json}
@@ -620,6 +625,157 @@ func TestTokenBoundToACertificate(t *testing.T) {
 	}
 	if a := s.ask(s.client(), login, "GET", "/v1/approvals", ""); a.status != 401 {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// proof makes a DPoP proof for one request; spoil may change header and claims.
+func (s *site) proof(key *ecdsa.PrivateKey, token, method, path string, spoil func(header, claims map[string]any)) string {
+	s.t.Helper()
+	access := sha256.Sum256([]byte(token))
+	b64 := base64.RawURLEncoding
+	jwk := map[string]any{"kty": "EC", "crv": "P-256", "x": b64.EncodeToString(key.X.FillBytes(make([]byte, 32))), "y": b64.EncodeToString(key.Y.FillBytes(make([]byte, 32)))}
+	header := map[string]any{"typ": "dpop+jwt", "alg": "ES256", "jwk": jwk}
+	claims := map[string]any{"htm": method, "htu": s.url + path, "iat": s.now().Unix(), "jti": rand.Text(), "ath": b64.EncodeToString(access[:])}
+	if spoil != nil {
+		spoil(header, claims)
+	}
+	part := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return b64.EncodeToString(text)
+	}
+	input := part(header) + "." + part(claims)
+	sum := sha256.Sum256([]byte(input))
+	r, v, err := ecdsa.Sign(rand.Reader, key, sum[:])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return input + "." + b64.EncodeToString(append(r.FillBytes(make([]byte, 32)), v.FillBytes(make([]byte, 32))...))
+}
+
+func jkt(t *testing.T, key *ecdsa.PrivateKey) map[string]any {
+	t.Helper()
+	sum, err := (&jose.JSONWebKey{Key: &key.PublicKey}).Thumbprint(crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"jkt": base64.RawURLEncoding.EncodeToString(sum)}
+}
+
+// RFC 9449: a token that is bound to a key counts with a proof made for this very
+// request, once.
+func TestTokenBoundToAKey(t *testing.T) {
+	s := newSite(t)
+	key, other := newECKey(t), newECKey(t)
+	token := s.token("helper", map[string]any{"cnf": jkt(t, key)})
+	dpop := func(token, proof string) http.Header {
+		return http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}}
+	}
+	good := func(spoil func(header, claims map[string]any)) string {
+		return s.proof(key, token, "POST", "/v1/calls", spoil)
+	}
+	c := s.client()
+	first := good(nil)
+	s.paid(c, dpop(token, first), "good")
+	s.refused(c, dpop(token, first), "again", 401, "was used before")
+	s.paid(c, dpop(token, good(func(_, claims map[string]any) {
+		claims["htu"] = strings.Replace(s.url, "https", "HTTPS", 1) + "/v1/calls?x=1#y"
+	})), "query and case")
+	a := s.refused(c, bearer(token), "as a bearer token", 401, "send it as Authorization: DPoP")
+	if got := a.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, `DPoP error="invalid_token", algs="RS256 `) {
+		t.Errorf("challenge %s", got)
+	}
+	set := func(in, name string, value any) func(header, claims map[string]any) {
+		return func(header, claims map[string]any) {
+			m := claims
+			if in == "header" {
+				m = header
+			}
+			if value == nil {
+				delete(m, name)
+			} else {
+				m[name] = value
+			}
+		}
+	}
+	for text, proof := range map[string]string{
+		"another method":                  good(set("claims", "htm", "GET")),
+		"another URL":                     good(set("claims", "htu", s.url+"/v1/calls/")),
+		"another URL (htu)":               good(set("claims", "htu", "https://elsewhere.test/v1/calls")),
+		"for another URL":                 good(set("claims", "htu", "https://user@"+strings.TrimPrefix(s.url, "https://")+"/v1/calls")),
+		"within the last minute":          good(set("claims", "iat", s.now().Add(-2*time.Minute).Unix())),
+		"last minute (iat)":               good(set("claims", "iat", s.now().Add(2*time.Minute).Unix())),
+		"not made within the last minute": good(set("claims", "iat", nil)),
+		"another token (ath)":             s.proof(key, token+"x", "POST", "/v1/calls", nil),
+		"is for another token":            good(set("claims", "ath", nil)),
+		"no ID (jti)":                     good(set("claims", "jti", nil)),
+		"longer than 256":                 good(set("claims", "jti", strings.Repeat("j", 300))),
+		"of another key":                  s.proof(other, token, "POST", "/v1/calls", nil),
+		"is not its key's":                first[:len(first)-86] + good(nil)[len(first)-86:],
+		"(typ) is not dpop+jwt":           good(set("header", "typ", "JWT")),
+		"algorithm is not one of":         good(set("header", "alg", "none")),
+		"algorithm is not one":            good(set("header", "alg", "HS256")),
+		"holds no key":                    good(set("header", "jwk", nil)),
+		"demands an extension":            good(set("header", "crit", []string{"x"})),
+		"holds a private key":             good(func(header, _ map[string]any) { header["jwk"].(map[string]any)["d"] = "AAAA" }),
+		"not a public key":                good(func(header, _ map[string]any) { header["jwk"].(map[string]any)["y"] = "AAAA" }),
+		"is not a signed JWT":             "x",
+		"one goes with the other":         "",
+	} {
+		h := dpop(token, proof)
+		if proof == "" {
+			delete(h, "Dpop")
+		}
+		a := s.refused(c, h, text, 401, text)
+		if got := a.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "DPoP error=") {
+			t.Errorf("%s: challenge %s", text, got)
+		}
+	}
+	h := dpop(token, good(nil))
+	h["Dpop"] = append(h["Dpop"], good(nil))
+	s.refused(c, h, "two proofs", 401, "occurs 2 times")
+	unbound := s.token("helper", nil)
+	s.refused(c, dpop(unbound, s.proof(key, unbound, "POST", "/v1/calls", nil)), "not bound", 401, "is not bound to a key")
+	s.paid(c, dpop(token, good(nil)), "the good one still")
+
+	// A person's login likewise.
+	login := s.token("", map[string]any{"aud": s.url + "/console", "azp": nil, "cnf": jkt(t, key)})
+	if a := s.ask(c, dpop(login, s.proof(key, login, "GET", "/v1/approvals", nil)), "GET", "/v1/approvals", ""); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := s.ask(c, bearer(login), "GET", "/v1/approvals", ""); a.status != 401 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// An issuer whose tokens must be bound: one that is not is refused.
+func TestConstrainedIssuers(t *testing.T) {
+	s := newSite(t)
+	key, cert := newECKey(t), newAuthority(t, s.now).dns("x")
+	sum := sha256.Sum256(cert.Certificate[0])
+	bindings := map[string]map[string]any{"": nil, "dpop": jkt(t, key), "mtls": {"x5t#S256": base64.RawURLEncoding.EncodeToString(sum[:])}}
+	for issuer, fits := range map[string][]string{"idp": {"", "dpop", "mtls"}, "dpop": {"dpop"}, "mtls": {"mtls"}, "any": {"dpop", "mtls"}} {
+		for by, cnf := range bindings {
+			claims := map[string]any{"iss": "https://" + issuer + ".test"}
+			if cnf != nil {
+				claims["cnf"] = cnf
+			}
+			token, c := s.token("helper", claims), s.client()
+			h := bearer(token)
+			switch by {
+			case "dpop":
+				h = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {s.proof(key, token, "POST", "/v1/calls", nil)}}
+			case "mtls":
+				c = s.client(cert)
+			}
+			if n := issuer + " " + by; slices.Contains(fits, by) {
+				s.paid(c, h, n)
+			} else {
+				s.refused(c, h, n, 401, "tokens of this issuer must be bound")
+			}
+		}
 	}
 }
 

@@ -128,8 +128,11 @@ func loopbackHost(host string) bool {
 
 // checkTrust ties authorities to the listener and to the workloads they certify.
 func (c *Config) checkTrust(fail func(key, message string)) {
-	if c.AsksForCertificates() && c.TLS == nil {
+	if len(c.Trust) > 0 && c.TLS == nil {
 		fail("trust", "needs tls: {certificate: …, key: …}; clients show certificates over TLS only")
+	}
+	if c.TLS == nil && slices.ContainsFunc(c.Issuers, func(i Issuer) bool { return i.Sender == "mtls" }) {
+		fail("issuers", "sender_constrained: mtls needs tls: {certificate: …, key: …}; clients show certificates over TLS only")
 	}
 	plain, domains := map[string]bool{}, map[string]bool{}
 	for _, a := range c.Trust {

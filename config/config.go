@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/placet-dev/placet/yamlfile"
@@ -68,7 +69,9 @@ func (c *Config) Folder() string { return c.folder }
 func (c *Config) StorePath() string { return c.storePath }
 
 // AsksForCertificates reports whether the listener asks clients for certificates.
-func (c *Config) AsksForCertificates() bool { return len(c.Trust) > 0 }
+func (c *Config) AsksForCertificates() bool {
+	return len(c.Trust) > 0 || slices.ContainsFunc(c.Issuers, func(i Issuer) bool { return c.TLS != nil && i.Sender == "any" || i.Sender == "mtls" })
+}
 
 // Audience is what tokens for calling tools are for, where an issuer says
 // nothing else.
@@ -126,12 +129,18 @@ type Issuer struct {
 	Tenant     string           `yaml:"tenant,required" doc:"The one tenant it speaks for, or claims.NAME with tenants."`
 	Tenants    []string         `yaml:"tenants" doc:"Tenants that the claim may name."`
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`
+	Sender     Constraint       `yaml:"sender_constrained" default:"none" doc:"What its tokens must be bound to: a client certificate (mtls), a key (dpop), or any of both. Bound tokens are checked in any case."`
 	Keys       string           `yaml:"keys" doc:"JWKS file, or its URL. Default: discovery at the issuer."`
 
 	Client      yamlfile.Later `yaml:"client" doc:"What MCP clients are told to register as."`
 	MaxTokenAge yamlfile.Later `yaml:"max_token_age" doc:"How old a token may be."`
 	Delegation  yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 }
+
+// Constraint says what tokens must be bound to.
+type Constraint string
+
+func (Constraint) Choices() []string { return []string{"none", "mtls", "dpop", "any"} }
 
 // TenantClaim returns the claim that names the tenant, or "" when the tenant is
 // a constant.

@@ -69,5 +69,21 @@ func (v *Verifier) checkBinding(c Credentials, r *verified, odd error) error {
 	case r.binding.certificate != "" && !r.binding.holds(leaf):
 		return refuse(checkBinding, record.Unauthenticated, "the token is bound to another client certificate (cnf) than this connection presents")
 	}
+	if err := r.issuer.demands(r.binding); err != nil {
+		return err
+	}
+	return v.checkProof(c, r)
+}
+
+// demands is the refusal of a token that its issuer should have bound.
+func (i *issuer) demands(b binding) error {
+	switch {
+	case i.SenderConstrained == ByCertificate && b.certificate == "":
+		return refuse(checkBinding, record.Unauthenticated, "tokens of this issuer must be bound to a client certificate (cnf.x5t#S256), and this one is not")
+	case i.SenderConstrained == ByProof && b.key == "":
+		return unprove(invalidToken, "tokens of this issuer must be bound to a key (cnf.jkt), and this one is not; ask the issuer for it with a DPoP proof")
+	case i.SenderConstrained == ByEither && b == (binding{}):
+		return unprove(invalidToken, "tokens of this issuer must be bound to a client certificate or to a key (cnf), and this one is not")
+	}
 	return nil
 }

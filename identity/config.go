@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Issuers     []Issuer
 	Workloads   []WorkloadKey
+	PublicURL   string      // of this server, as clients know it: DPoP proofs must be made for it
 	Authorities []Authority // who certifies workloads
 	Operate     []string    // groups whose members operate after an interactive login: group:NAME or group:NAME@ISSUER
 	Read        []string    // groups whose members may read what operators read
@@ -21,21 +22,32 @@ type Config struct {
 
 // Issuer is one party that says who is calling.
 type Issuer struct {
-	Issuer          string   // compared exactly with the token's iss
-	Audience        []string // what proposing tokens are made for
-	ConsoleAudience string   // what answering tokens are made for; empty: nobody of this issuer can answer
-	Algorithms      []string // pinned; the token's alg must be one of them
-	TokenTypes      []string // pinned, any case; default at+jwt and JWT
-	Tenant          string   // the tenant it speaks for, or
-	TenantClaim     string   // the claim that names it, and
-	Tenants         []string // the tenants that claim may name
-	Claims          Claims
-	Keys            string        // a JWKS: file path or URL; empty: by discovery at the issuer
-	JWKS            []byte        // the JWKS itself, instead of Keys
-	Skew            time.Duration // tolerated on nbf and iat; default 30 s. exp has no tolerance
-	MaxTokenAge     time.Duration // a token counts no longer than this after iat; 0: until exp
-	Local           bool          // the issuer of a development server; stands alone
+	Issuer            string   // compared exactly with the token's iss
+	Audience          []string // what proposing tokens are made for
+	ConsoleAudience   string   // what answering tokens are made for; empty: nobody of this issuer can answer
+	Algorithms        []string // pinned; the token's alg must be one of them
+	TokenTypes        []string // pinned, any case; default at+jwt and JWT
+	Tenant            string   // the tenant it speaks for, or
+	TenantClaim       string   // the claim that names it, and
+	Tenants           []string // the tenants that claim may name
+	Claims            Claims
+	Keys              string        // a JWKS: file path or URL; empty: by discovery at the issuer
+	JWKS              []byte        // the JWKS itself, instead of Keys
+	Skew              time.Duration // tolerated on nbf and iat; default 30 s. exp has no tolerance
+	MaxTokenAge       time.Duration // a token counts no longer than this after iat; 0: until exp
+	SenderConstrained Constraint    // whom its tokens must be bound to; they are checked in any case if they are bound
+	Local             bool          // the issuer of a development server; stands alone
 }
+
+// Constraint says whom tokens must be bound to.
+type Constraint string
+
+const (
+	ByNothing     Constraint = ""     // a bearer token is enough
+	ByCertificate Constraint = "mtls" // RFC 8705
+	ByProof       Constraint = "dpop" // RFC 9449
+	ByEither      Constraint = "any"
+)
 
 // Claims says which claims count. A name without a slash may be a path such as
 // act.sub; of several names the first that is present counts.
@@ -118,6 +130,8 @@ func (i Issuer) problem() string {
 		return "has keys twice"
 	case i.Skew < 0 || i.Skew > 5*time.Minute:
 		return "the clock skew must be between 0 and 5 minutes"
+	case !slices.Contains([]Constraint{ByNothing, ByCertificate, ByProof, ByEither}, i.SenderConstrained):
+		return "its tokens can be constrained to their senders by mtls, dpop or any"
 	case i.MaxTokenAge < 0:
 		return "the token age must not be negative"
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -29,6 +30,8 @@ type Verifier struct {
 	clock       func() time.Time
 	log         *slog.Logger
 	results     *results
+	publicURL   string
+	proofs      *proofs
 }
 
 // issuer is one configured issuer with its keys.
@@ -43,7 +46,7 @@ type issuer struct {
 // does not keep the server from starting.
 func New(c Config, d Deps) (*Verifier, error) {
 	d = d.withDefaults()
-	v := &Verifier{issuers: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults)}
+	v := &Verifier{issuers: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults), publicURL: strings.TrimRight(c.PublicURL, "/"), proofs: &proofs{max: maxProofs}}
 	for _, given := range c.Issuers {
 		if given.Local && len(c.Issuers) > 1 {
 			return nil, record.Errorf(record.Invalid, "issuer %q is a development issuer and must be the only one", given.Issuer)

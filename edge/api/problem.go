@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,7 +74,7 @@ func (d *door) refusal(err error) error {
 	}
 	switch kind {
 	case record.Unauthenticated:
-		p.header("WWW-Authenticate", `Bearer error="invalid_token"`)
+		p.header("WWW-Authenticate", cmp.Or(identity.DPoPChallenge(err), `Bearer error="invalid_token"`))
 	case record.Limited, record.Unavailable:
 		p.header("Retry-After", "1")
 	}

@@ -36,6 +36,12 @@ func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentia
 	switch record.KindOf(err) {
 	case record.Unauthenticated:
 		f.header = http.Header{"Www-Authenticate": {h.challenge(creds.Bearer != "" || r.Header.Get("Authorization") != "", "")}}
+		if dpop := identity.DPoPChallenge(err); dpop != "" {
+			if url := h.metadataURL(); url != "" {
+				dpop += `, resource_metadata="` + url + `"`
+			}
+			f.header.Set("Www-Authenticate", dpop)
+		}
 	case record.Internal, record.Unavailable:
 		h.Log.ErrorContext(r.Context(), "cannot verify a caller", "error", err)
 	}
