@@ -536,7 +536,7 @@ func newAuthorityOf(t *testing.T, s *site, domain string) *authority {
 
 // Rule D4: a vouched request carries two credentials, and nothing of a workload
 // answers. Rule I1: what is an agent goes with tokens of that agent alone.
-func TestCertificateBesideAToken(t *testing.T) {
+func TestRule_D4_I1_CertificateBesideAToken(t *testing.T) {
 	s := newSite(t)
 	orchestrator, triage := s.mesh.uri("spiffe://example.org/orchestrator"), s.mesh.uri("spiffe://example.org/triage")
 	vouch := func(c *http.Client, token string, n string) string {
@@ -594,7 +594,7 @@ func TestCertificateBesideAToken(t *testing.T) {
 
 // RFC 8705 section 3.1: a token that is bound to a certificate counts on connections
 // of its holder alone; the issuer answers for the certificate.
-func TestTokenBoundToACertificate(t *testing.T) {
+func TestTokenIsBoundToACertificate(t *testing.T) {
 	s := newSite(t)
 	stranger := newAuthority(t, s.now).dns("anything")
 	bound := func(c tls.Certificate, more map[string]any) http.Header {
@@ -666,7 +666,7 @@ func jkt(t *testing.T, key *ecdsa.PrivateKey) map[string]any {
 
 // RFC 9449: a token that is bound to a key counts with a proof made for this very
 // request, once.
-func TestTokenBoundToAKey(t *testing.T) {
+func TestTokenIsBoundToAKey(t *testing.T) {
 	s := newSite(t)
 	key, other := newECKey(t), newECKey(t)
 	token := s.token("helper", map[string]any{"cnf": jkt(t, key)})
