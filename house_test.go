@@ -26,7 +26,8 @@ var house = map[string][]string{
 	"credential": {"canon", "record"},
 
 	"identity":         {"canon", "record"},
-	"identity/idptest": {}, // a real provider, for tests
+	"identity/idptest": {},         // a real provider, for tests
+	"trust":            {"record"}, // roots of authorities: files and the SPIFFE Workload API
 	"registry":         {"canon", "record", "yamlfile"},
 	"policy":           {"canon", "record"},
 	"config":           {"yamlfile"},

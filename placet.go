@@ -176,7 +176,8 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Ignored: p.ignored.Note, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version,
+		Ignored: func(what string) { p.ignored.Note(what); p.boundary.IgnoreVouch() },
 	})
 	if err != nil {
 		return err

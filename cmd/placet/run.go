@@ -21,7 +21,7 @@ type commands struct {
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
 	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
-	Keys       keysCommand       `cmd:"" help:"Make keys for workloads."`
+	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
