@@ -34,6 +34,7 @@ func (c *Config) Check(fail func(key, message string)) {
 		}
 		layers[l.Name] = true
 	}
+	c.checkCredentials(fail)
 	for _, w := range c.Workloads {
 		if !layerName.MatchString(w.Key) {
 			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")

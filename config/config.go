@@ -19,6 +19,7 @@ type Config struct {
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
 	Issuers     []Issuer         `yaml:"issuers" doc:"Who may say who is calling."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
+	Credentials Credentials      `yaml:"credentials" doc:"Profiles: what tool servers are called with, by name. Agents never see these."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
@@ -27,7 +28,6 @@ type Config struct {
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Console        yamlfile.Later `yaml:"console" doc:"Login of the console."`
-	Credentials    yamlfile.Later `yaml:"credentials" doc:"How tools are called."`
 	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Agents         yamlfile.Later `yaml:"agents" doc:"Limits by agent."`
@@ -122,10 +122,10 @@ type Issuer struct {
 	Tenants    []string         `yaml:"tenants" doc:"Tenants that the claim may name."`
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`
 	Keys       string           `yaml:"keys" doc:"JWKS file, or its URL. Default: discovery at the issuer."`
+	Delegation *Delegation      `yaml:"delegation" doc:"Lets runs keep the authority of a caller who is away, as long as this issuer confirms it."`
 
 	Client      yamlfile.Later `yaml:"client" doc:"What MCP clients are told to register as."`
 	MaxTokenAge yamlfile.Later `yaml:"max_token_age" doc:"How old a token may be."`
-	Delegation  yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 }
 
 // TenantClaim returns the claim that names the tenant, or "" when the tenant is

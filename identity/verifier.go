@@ -120,7 +120,7 @@ func (v *Verifier) Caller(ctx context.Context, c Credentials) (Caller, error) {
 	if w != nil && w.tenant != "" && w.tenant != r.tenant {
 		return Caller{}, refuse(checkWorkload, record.Forbidden, "workload %s belongs to another tenant than the token", w.name)
 	}
-	return Caller{v: r, workload: w}, nil
+	return Caller{v: r, workload: w, presented: present(c.Bearer, r)}, nil
 }
 
 // Person says who answers or operates, from the token of an interactive login.

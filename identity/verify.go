@@ -29,6 +29,7 @@ type verified struct {
 	program      bool // the subject is a program, as far as the token shows
 	expires      time.Time
 	session      string
+	login        string // the issuer's name for the login; "" if it names none
 }
 
 // examine makes every check that does not depend on what the token is used for.
@@ -166,6 +167,7 @@ func (r *verified) read(claims []byte) error {
 	_, r.delegated = canon.Lookup(claims, "act")
 	r.program = isProgram(claims)
 	r.public = publicClaims(claims)
+	r.login = loginOf(claims)
 	r.session = sessionOf(record.Owner{Tenant: r.tenant, Principal: r.principal, Agent: r.agent})
 	return nil
 }
