@@ -31,8 +31,8 @@ type User struct {
 type Client struct {
 	Secret string
 	Key    *jose.JSONWebKey // of private_key_jwt, in place of Secret
-	// Scopes are what it may do by itself.
-	Scopes []string
+	// Scopes are what it may do by itself, and Audience what its own tokens are for.
+	Scopes, Audience []string
 }
 
 // Provider is an identity provider that runs. Its fields may be set before use only;
@@ -228,19 +228,24 @@ func (p *Provider) Sign(t testing.TB, claims map[string]any) string {
 	return out
 }
 
-// Verify reads a token as a tool server would: by the provider's published keys,
-// for one audience, now.
-func (p *Provider) Verify(token, audience string) (map[string]any, error) {
+// Keys are what the provider publishes.
+func (p *Provider) Keys() jose.JSONWebKeySet {
 	resp, err := http.Get(p.URL + "/keys")
 	if err != nil {
-		return nil, err
+		return jose.JSONWebKeySet{}
 	}
 	defer resp.Body.Close()
 	var keys jose.JSONWebKeySet
-	if err := json.NewDecoder(resp.Body).Decode(&keys); err != nil {
-		return nil, err
+	if json.NewDecoder(resp.Body).Decode(&keys) != nil {
+		return jose.JSONWebKeySet{}
 	}
-	return Check(keys, p.URL, token, audience)
+	return keys
+}
+
+// Verify reads a token as a tool server would: by the provider's published keys,
+// for one audience, now.
+func (p *Provider) Verify(token, audience string) (map[string]any, error) {
+	return Check(p.Keys(), p.URL, token, audience)
 }
 
 // Check is Verify with keys that were fetched before.

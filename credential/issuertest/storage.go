@@ -191,7 +191,7 @@ func (s *storage) ClientCredentials(ctx context.Context, id, secret string) (op.
 func (s *storage) ClientCredentialsTokenRequest(_ context.Context, id string, scopes []string) (op.TokenRequest, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &oidc.JWTTokenRequest{Subject: id, Audience: []string{"tools"}, Scopes: both(scopes, s.clients[id].Scopes)}, nil
+	return &oidc.JWTTokenRequest{Subject: id, Audience: s.clients[id].Audience, Scopes: both(scopes, s.clients[id].Scopes)}, nil
 }
 
 // ValidateTokenExchangeRequest lets a client act for a user who is there, with what
