@@ -24,6 +24,7 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 // desk is a tool server that takes tokens of the provider for itself, and nothing
@@ -39,6 +40,8 @@ type desk struct {
 	bad    map[string]bool // tokens it takes no longer
 	last   string          // the token of the last run
 }
+
+const deskSchema = `{"type":"object","properties":{"id":{"type":"string"}}}`
 
 func newDesk(t *testing.T, idp *issuertest.Provider, legacy bool) *desk {
 	t.Helper()
@@ -56,7 +59,7 @@ func newDesk(t *testing.T, idp *issuertest.Provider, legacy bool) *desk {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
 	}
 	for _, name := range []string{"read", "write"} {
-		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}}}`)}, run)
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(deskSchema)}, run)
 	}
 	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: !legacy, JSONResponse: !legacy})
 	guarded := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
@@ -112,6 +115,8 @@ type site struct {
 	idp  *issuertest.Provider
 	desk *desk
 	dir  string
+
+	tools string // tools.yaml
 }
 
 const exchangeProfile = `  desk: {type: token_exchange, issuer: "ISSUER", client_id: placet, client_secret: "env:SECRET", audience: [helpdesk]}
@@ -119,6 +124,14 @@ const exchangeProfile = `  desk: {type: token_exchange, issuer: "ISSUER", client
 
 // newSite opens one. Profiles are the lines below credentials; ISSUER is the provider.
 func newSite(t *testing.T, legacy bool, profiles string) *site {
+	t.Helper()
+	s := prepare(t, legacy, profiles)
+	s.start(t)
+	return s
+}
+
+// prepare writes the files of a site.
+func prepare(t *testing.T, legacy bool, profiles string) *site {
 	t.Helper()
 	s := &site{idp: issuertest.New(t), dir: t.TempDir()}
 	for name, tenant := range map[string]string{"anna": "acme", "ben": "acme", "cleo": "globex"} {
@@ -134,7 +147,8 @@ tools:
 `
 	s.write(t, "tools.yaml", strings.ReplaceAll(tools, "CREDENTIAL", ""))
 	lockOffers(t, filepath.Join(s.dir, "tools.yaml"))
-	s.write(t, "tools.yaml", strings.ReplaceAll(tools, "CREDENTIAL", ", credential: desk"))
+	s.tools = strings.ReplaceAll(tools, "CREDENTIAL", ", credential: desk")
+	s.write(t, "tools.yaml", s.tools)
 	s.write(t, "placet.yaml", strings.ReplaceAll(`version: 1
 environment: test
 public_url: http://127.0.0.1:9
@@ -153,7 +167,6 @@ credentials:
 	s.desk.open = false
 	s.desk.raw.Reset()
 	s.desk.mu.Unlock()
-	s.start(t)
 	return s
 }
 
@@ -171,7 +184,7 @@ func (s *site) options(t *testing.T) Options {
 		t.Fatal(err)
 	}
 	return Options{Config: c, LookupEnv: func(name string) (string, bool) {
-		return map[string]string{"SECRET": "secret-of-placet", "VALUE": "static-value", "PATH": os.Getenv("PATH")}[name], name != "HOME"
+		return map[string]string{"SECRET": "secret-of-placet", "VALUE": "static-value", "HASH": identity.HashKey("plk_" + strings.Repeat("A", 43)), "PATH": os.Getenv("PATH")}[name], name != "HOME"
 	}}
 }
 
@@ -376,5 +389,273 @@ func TestAnApprovedCallWaitsForItsCredential(t *testing.T) {
 	}
 	if n := len(s.desk.runs()); n != 1 {
 		t.Errorf("%d runs", n)
+	}
+}
+
+// TestNothingOfTheCallersGoesUpstream plants marks in everything a caller can send, and
+// looks for them in all that a server receives: headers, address, body, and for a
+// command its whole environment; through every profile.
+func TestNothingOfTheCallersGoesUpstream(t *testing.T) {
+	for name, profile := range map[string]string{
+		"none":               "  desk: {type: none}\n",
+		"static":             "  desk: {type: static, value: \"env:VALUE\"}\n",
+		"static header":      "  desk: {type: static, value: \"env:VALUE\", header: X-Api-Key}\n",
+		"client credentials": "  desk: {type: client_credentials, issuer: \"ISSUER\", client_id: placet, client_secret: \"env:SECRET\", scope: [\"tools:list\"]}\n",
+		"exchange":           exchangeProfile,
+		"on behalf of":       "  desk: {type: on_behalf_of, issuer: \"ISSUER\", client_id: placet, client_secret: \"env:SECRET\", scope: [\"tickets:read\"], listing: own}\n  own: {type: none}\n",
+		"command":            "  desk: {type: static, value: \"env:VALUE\", variable: DESK_TOKEN}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := prepare(t, false, profile)
+			seen := s.desk.received
+			if name == "command" {
+				seen = s.onCommand(t)
+			}
+			s.desk.mu.Lock()
+			s.desk.open = name != "exchange"
+			s.desk.mu.Unlock()
+			s.start(t)
+			if name == "on behalf of" { // the library has no such flow; the answer is as Microsoft documents it
+				s.idp.Before(func(w http.ResponseWriter, _ *http.Request) bool {
+					fmt.Fprint(w, `{"access_token":"issued.on.behalf","token_type":"Bearer","expires_in":300,"scope":"tickets:read"}`)
+					return true
+				})
+			}
+			door := httptest.NewServer(s.Handler())
+			defer door.Close()
+			token := s.token(t, issuertest.Login{User: "anna", Claims: map[string]any{"planted_claim": "planted-claim"}})
+			planted := http.Header{"Authorization": {"Bearer " + token}, "Cookie": {"planted=cookie"}, "X-Api-Key": {"planted-key"}, "X-Forwarded-Access-Token": {"planted-" + token},
+				"Dpop": {"planted-dpop"}, "X-Amzn-Oidc-Data": {"planted-header"}, "Proxy-Authorization": {"Basic planted"}, "Desk-Token": {"planted-env"},
+				"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"read"}}
+			body := `{"jsonrpc":"2.0","id":"planted-id","method":"tools/call","params":{"name":"read","arguments":{"id":"argument-1"},"_meta":{"authorization":"planted-meta","dev.placet/dispatch_token":"planted-token",` +
+				`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"planted-client","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, door.URL+"/mcp?access_token=planted-query", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = planted
+			r.Host = "127.0.0.1:9"
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			said, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(said), "done") {
+				t.Fatalf("%d %s", resp.StatusCode, said)
+			}
+			raw := seen()
+			want := map[string]string{"static": "Bearer static-value", "static header": "X-Api-Key:[static-value]", "client credentials": "Authorization:[Bearer ", "exchange": "Authorization:[Bearer ",
+				"on behalf of": "Bearer issued.on.behalf", "command": "DESK_TOKEN=static-value"}[name]
+			if !strings.Contains(raw, "argument-1") || !strings.Contains(raw, want) || want != "" && strings.Count(raw, "static-value") == 0 && strings.HasPrefix(name, "static") {
+				t.Fatalf("the test looks in the wrong place: %s", raw)
+			}
+			if name == "none" && strings.Contains(raw, "Authorization") {
+				t.Error("something is attached")
+			}
+			for _, part := range append(strings.Split(token, ".")[1:], "planted", "secret-of-placet") {
+				if strings.Contains(raw, part) {
+					t.Errorf("the server got %q of the caller's, or of ours", part)
+				}
+			}
+		})
+	}
+}
+
+// onCommand makes the desk a command, whose process writes its environment and every
+// line it reads to a file, and returns what is in there.
+func (s *site) onCommand(t *testing.T) func() string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := filepath.Join(s.dir, "seen")
+	s.write(t, "tools.yaml", `version: 1
+servers: {desk: {command: ["`+exe+`", "-test.run=^TestDeskAsCommand$", "`+seen+`"], credential: desk}}
+tools:
+  read: {server: desk, scope: "tickets:read", read: true}
+`)
+	command := []string{exe, "-test.run=^TestDeskAsCommand$", seen}
+	pin, err := measured(t.Context())(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(s.dir, "tools.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, problems := registry.ReadLock("tools.lock", text)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	lock.Servers["desk"] = pin
+	if text, err = lock.Write(); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "tools.lock", string(text))
+	return func() string {
+		out, err := os.ReadFile(seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+}
+
+// TestDeskAsCommand is the process of onCommand, and nothing by itself.
+func TestDeskAsCommand(t *testing.T) {
+	seen := os.Args[len(os.Args)-1]
+	if len(os.Args) != 3 || filepath.Base(seen) != "seen" {
+		t.Skip("this is a child process of another test")
+	}
+	f, err := os.OpenFile(seen, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(f, os.Environ())
+	s := sdk.NewServer(&sdk.Implementation{Name: "desk", Version: "1"}, nil)
+	s.AddTool(&sdk.Tool{Name: "read", InputSchema: json.RawMessage(deskSchema)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
+	})
+	in := struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(os.Stdin, f), os.Stdin}
+	if err := s.Run(context.Background(), &sdk.IOTransport{Reader: in, Writer: os.Stdout}); err != nil {
+		fmt.Fprintln(f, err)
+	}
+	os.Exit(0)
+}
+
+// TestCredentialsAreCheckedWhenFilesAreLoaded: each file is refused with its place.
+func TestCredentialsAreCheckedWhenFilesAreLoaded(t *testing.T) {
+	s := newSite(t, false, exchangeProfile+`  mapped: {type: token_exchange, issuer: "ISSUER", client_id: placet, client_secret: "env:SECRET", scopes: {"other:scope": [x]}}
+  command: {type: static, value: "env:VALUE", variable: DESK_TOKEN}
+  header: {type: static, value: "env:VALUE"}
+  open: {type: none}
+`)
+	tools := func(server string) string {
+		return "version: 1\nservers:\n  desk: {" + server + "}\ntools:\n  read: {server: desk, scope: \"tickets:read\", read: true}\n"
+	}
+	url, command := `url: "`+s.desk.url+`", `, `command: [/bin/true], `
+	for server, want := range map[string]string{
+		url + "credential: nothing":                         `tools.yaml:3: servers.desk.credential: there is no profile "nothing"`,
+		url + "credential: command":                         `tools.yaml:3: servers.desk.credential: profile "command" is for commands`,
+		command + "credential: header":                      `tools.yaml:3: servers.desk.credential: a command takes its credential from its environment`,
+		command + "credential: desk":                        `tools.yaml:3: servers.desk.credential: a command takes its credential from its environment`,
+		command + "env: [DESK_TOKEN], credential: command":  `tools.yaml:3: servers.desk.credential: the variable DESK_TOKEN is in env too`,
+		url + "credential: mapped":                          `tools.yaml:5: tools.read.scope: credential profile "mapped" has no scopes for it`,
+		url + "credential: open":                            "",
+		url + "credential: header":                          "",
+		command + "env: [OTHER_TOKEN], credential: command": "",
+		command + "credential: open":                        "",
+	} {
+		s.write(t, "tools.yaml", tools(server))
+		_, reload := s.Reload(t.Context(), record.Who{System: "test"}, "")
+		_, check := Check(t.Context(), s.options(t))
+		for _, err := range []error{reload, check} {
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v", server, err)
+			}
+		}
+	}
+	o := s.options(t)
+	o.LookupEnv = func(string) (string, bool) { return "", false }
+	if _, err := Check(t.Context(), o); err == nil || !strings.Contains(err.Error(), "credentials.desk: client_secret: the environment variable SECRET is not set") || !strings.Contains(err.Error(), "placet.yaml:") {
+		t.Errorf("a secret that is not there: %v", err)
+	}
+}
+
+// TestAWorkloadHasNothingToExchange: a program that calls by its own key is denied
+// where a user's token would be exchanged, and served where this server is itself.
+func TestAWorkloadHasNothingToExchange(t *testing.T) {
+	key := "plk_" + strings.Repeat("A", 43)
+	for profile, runs := range map[string]int{exchangeProfile: 0, "  desk: {type: client_credentials, issuer: \"ISSUER\", client_id: placet, client_secret: \"env:SECRET\"}\n": 1} {
+		s := newSite(t, false, profile+"workloads: {robot: {key: \"env:HASH\", tenant: acme, permissions: [propose]}}\n")
+		robot, err := s.Verifier().Caller(t.Context(), identity.Credentials{WorkloadKey: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.write(t, "tools.yaml", strings.Replace(s.tools, `scope: "tickets:read"`, "callers: {agents: [robot]}", 1))
+		if _, err := s.Reload(t.Context(), record.Who{System: "test"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if a := s.read(t, robot); len(s.desk.runs()) != runs || (runs == 0) != (a.Code == record.CodeNotAvailable) {
+			t.Errorf("%s %s, %d runs", a.State(), a.Code, len(s.desk.runs()))
+		}
+	}
+}
+
+// TestRule_C2_WhoIsAwayIsAskedForAtTheIssuer: the caller that a delegation gives is the
+// owner with what the issuer says now, and nobody when it says no.
+func TestRule_C2_WhoIsAwayIsAskedForAtTheIssuer(t *testing.T) {
+	s := newSite(t, false, exchangeProfile)
+	d := delegations{s.sources, s.verifier}
+	anna := s.caller(t, issuertest.Login{User: "anna", Scopes: []string{"tickets:read"}})
+	given, err := d.Grant(t.Context(), anna, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, next, err := d.Caller(t.Context(), anna.Owner(), given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Owner() != anna.Owner() || strings.Join(now.Scopes(), " ") != "tickets:read" || !now.InGroup(record.Group{Issuer: s.idp.URL, Name: "support"}) {
+		t.Errorf("it is %v with %v %v", now.Owner(), now.Scopes(), now.Groups())
+	}
+	// The tool gets a token for her, from the one that was just issued.
+	if a := s.read(t, now); a.State() != record.Succeeded {
+		t.Fatalf("%s %s %+v", a.State(), a.Code, a.Decision.Reasons)
+	}
+	if all := s.desk.runs(); len(all) != 1 || all[0]["sub"] != "anna" {
+		t.Errorf("the server read %v", all)
+	}
+
+	// What she was given later does not count, what she lost does.
+	s.idp.SetUser("anna", &issuertest.User{Scopes: []string{"tickets:read", "tickets:write"}, Groups: []string{"sales"}, Tenant: "acme"})
+	if now, next, err = d.Caller(t.Context(), anna.Owner(), next); err != nil || now.HasScope("tickets:write") || now.InGroup(record.Group{Issuer: s.idp.URL, Name: "support"}) {
+		t.Errorf("%v %v %v", now.Scopes(), now.Groups(), err)
+	}
+	s.idp.SetUser("anna", &issuertest.User{Tenant: "acme"})
+	if now, next, err = d.Caller(t.Context(), anna.Owner(), next); err != nil || len(now.Scopes()) != 0 {
+		t.Errorf("%v %v", now.Scopes(), err)
+	}
+	if a := s.read(t, now); a.Code != record.CodeMissingScope || len(s.desk.runs()) != 1 {
+		t.Errorf("without the scope: %s", a.Code)
+	}
+
+	no := func(what string, want record.Kind) {
+		t.Helper()
+		who, after, err := d.Caller(t.Context(), anna.Owner(), next)
+		if record.KindOf(err) != want || who.Valid() {
+			t.Errorf("%s: %v", what, err)
+		}
+		next = after
+	}
+	s.idp.SetUser("anna", &issuertest.User{Scopes: []string{"tickets:read"}, Tenant: "globex"})
+	no("she is in another tenant now", record.Forbidden)
+	s.idp.SetUser("anna", &issuertest.User{Scopes: []string{"tickets:read"}, Tenant: "acme"})
+	s.idp.Alter(func(m map[string]any) { m["access_token"] = s.token(t, issuertest.Login{User: "ben"}) })
+	no("a token of somebody else", record.Forbidden)
+	s.idp.Alter(func(m map[string]any) {
+		m["access_token"] = s.token(t, issuertest.Login{User: "anna", Audience: "billing"})
+	})
+	no("a token for somebody else", record.Unauthenticated)
+	s.idp.Alter(func(m map[string]any) { m["access_token"] = s.token(t, issuertest.Login{User: "anna"}) + "x" })
+	no("a forged token", record.Unauthenticated)
+	s.idp.Alter(nil)
+	s.idp.Down(true)
+	no("the issuer is down", record.Unavailable)
+	s.idp.Down(false)
+	s.idp.SetUser("anna", nil)
+	no("dismissed", record.Forbidden)
+	s.idp.SetUser("anna", &issuertest.User{Scopes: []string{"tickets:read"}, Tenant: "acme"})
+	no2 := next
+	if _, _, err := d.Caller(t.Context(), anna.Owner(), no2); err != nil {
+		t.Errorf("and back: %v", err)
+	}
+	if err := d.Withdraw(t.Context(), no2); err != nil || s.idp.RefreshTokens() != 0 {
+		t.Errorf("%v, the issuer holds %d", err, s.idp.RefreshTokens())
 	}
 }

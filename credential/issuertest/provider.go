@@ -196,7 +196,7 @@ func (p *Provider) Token(t testing.TB, l Login) string {
 	u := p.storage.users[l.User]
 	p.storage.mu.Unlock()
 	claims := map[string]any{"iss": p.URL, "sub": l.User, "aud": []string{l.Audience}, "azp": l.Agent, "client_id": l.Agent, "iat": now.Unix(),
-		"exp": now.Add(l.Life).Unix(), "jti": rand.Text(), "scope": strings.Join(l.Scopes, " "), "groups": u.Groups, "tenant": u.Tenant}
+		"exp": now.Add(l.Life).Unix(), "jti": rand.Text(), "scope": strings.Join(l.Scopes, " "), "groups": append([]string{}, u.Groups...), "tenant": u.Tenant}
 	if l.Session != "" {
 		claims["sid"] = l.Session
 	}

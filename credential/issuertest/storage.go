@@ -239,7 +239,7 @@ func (s *storage) claims(user string, scopes []string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.users[user]
-	return map[string]any{"scope": strings.Join(scopes, " "), "groups": u.Groups, "tenant": u.Tenant}
+	return map[string]any{"scope": strings.Join(scopes, " "), "groups": append([]string{}, u.Groups...), "tenant": u.Tenant}
 }
 
 func (*storage) SetUserinfoFromScopes(context.Context, *oidc.UserInfo, string, string, []string) error {
