@@ -183,14 +183,14 @@ func TestRotationIsSeenOnce(t *testing.T) {
 	}
 	// One whose caller is gone is kept for the next, not lost.
 	arrived, release := make(chan struct{}), make(chan struct{})
-	a.Before(func(http.ResponseWriter, *http.Request) bool { close(arrived); <-release; return false })
+	a.Before(stops(arrived, release))
 	ctx, giveUp := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
 		_, err := a.ds.Refresh(ctx, owner, next)
 		gone <- err
 	}()
-	<-arrived
+	arrives(t, arrived)
 	giveUp()
 	if err := <-gone; record.KindOf(err) != record.Unavailable {
 		t.Error(err)

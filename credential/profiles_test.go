@@ -237,6 +237,19 @@ func TestAnswersThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestTheCallersOwnTokenDoesNotComeBack: an issuer that answers an exchange with the
+// token it was given would have it forwarded.
+func TestTheCallersOwnTokenDoesNotComeBack(t *testing.T) {
+	s := newStand(t, func(p *Profile) { p.Audience = nil })
+	a := s.ask(t, "anna")
+	s.Alter(func(m map[string]any) { m["access_token"] = a.Subject.Token.Reveal() })
+	if _, err := s.profiles.Obtain(t.Context(), "desk", a); record.KindOf(err) != record.Forbidden {
+		t.Error(err)
+	}
+	s.Alter(nil)
+	s.bearer(t, a)
+}
+
 // TestIssuerSaysNoOrNothing: a no denies, silence is Unavailable, and of the issuer's
 // words nobody sees more than the code.
 func TestIssuerSaysNoOrNothing(t *testing.T) {
@@ -308,24 +321,42 @@ func TestDownWithAndWithoutWhatIsKept(t *testing.T) {
 	s.bearer(t, b)
 }
 
+// arrives waits until a request is at the issuer.
+func arrives(t *testing.T, at <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-at:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the issuer is not asked")
+	}
+}
+
+// stops holds a request at the issuer until it is released, or nobody waits.
+func stops(arrived, release chan struct{}) func(http.ResponseWriter, *http.Request) bool {
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		close(arrived)
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		return false
+	}
+}
+
 // TestOneFlight: who waits for one answer asks once, and one who gives up fails
 // nobody else.
 func TestOneFlight(t *testing.T) {
 	s := newStand(t)
 	a := s.ask(t, "anna")
 	arrived, release := make(chan struct{}), make(chan struct{})
-	s.Before(func(http.ResponseWriter, *http.Request) bool {
-		close(arrived)
-		<-release
-		return false
-	})
+	s.Before(stops(arrived, release))
 	ctx, giveUp := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
 		_, err := s.profiles.Obtain(ctx, "desk", a)
 		gone <- err
 	}()
-	<-arrived
+	arrives(t, arrived)
 	var wg sync.WaitGroup
 	tokens := make([]Secret, 20)
 	for i := range tokens {
@@ -376,7 +407,7 @@ func TestWhatIsDropped(t *testing.T) {
 	// One that is on its way when its like is dropped is not kept.
 	a.Subject.Session = "sid:s9"
 	arrived, release := make(chan struct{}), make(chan struct{})
-	s.Before(func(http.ResponseWriter, *http.Request) bool { close(arrived); <-release; return false })
+	s.Before(stops(arrived, release))
 	late := make(chan Attachment, 1)
 	go func() {
 		got, err := s.profiles.Obtain(t.Context(), "desk", a)
@@ -385,7 +416,7 @@ func TestWhatIsDropped(t *testing.T) {
 		}
 		late <- got
 	}()
-	<-arrived
+	arrives(t, arrived)
 	s.profiles.Drop(func(k Key) bool { return k.Session == "sid:s9" })
 	close(release)
 	got := <-late

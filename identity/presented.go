@@ -17,7 +17,8 @@ import (
 // is none: a workload that calls by its own key has none. It shows itself as
 // "redacted".
 type Presented struct {
-	raw     string
+	// A function, since fmt shows what a pointer points to when a verb does not fit.
+	reveal  func() string
 	session string
 	expires time.Time
 }
@@ -31,10 +32,15 @@ func (c Caller) Presented() Presented {
 }
 
 // None reports whether there is no token.
-func (p Presented) None() bool { return p.raw == "" }
+func (p Presented) None() bool { return p.reveal == nil }
 
 // Reveal is the token itself.
-func (p Presented) Reveal() string { return p.raw }
+func (p Presented) Reveal() string {
+	if p.reveal == nil {
+		return ""
+	}
+	return p.reveal()
+}
 
 // Session names the login that the token belongs to, as its issuer does; where the
 // issuer names none, it names this one token.
@@ -48,10 +54,9 @@ func (Presented) Format(s fmt.State, _ rune)   { _, _ = s.Write([]byte(redacted)
 func (Presented) LogValue() slog.Value         { return slog.StringValue(redacted) }
 func (Presented) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// present keeps a verified token beside what it says. A Caller holds it by
-// pointer, so that printing one does not show it.
+// present keeps a verified token beside what it says.
 func present(bearer string, r *verified) *Presented {
-	p := &Presented{raw: bearer, session: r.login, expires: r.expires}
+	p := &Presented{reveal: func() string { return bearer }, session: r.login, expires: r.expires}
 	if p.session == "" {
 		sum := sha256.Sum256([]byte(bearer))
 		p.session = "token:" + base64.RawURLEncoding.EncodeToString(sum[:])

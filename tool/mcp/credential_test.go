@@ -148,7 +148,9 @@ func TestOneCallersCredentialDelaysNobodyElse(t *testing.T) {
 // for operators, and its secret is not.
 func TestACommandsSecretIsNotInItsLastWords(t *testing.T) {
 	s := &registry.Server{Name: "srv", Command: []string{"/bin/sh", "-c", `echo "TOKEN is $TOKEN" >&2; exit 1`}, Credential: "c"}
-	v := open(t, Options{Own: func(context.Context, *registry.Server) (Own, error) { return Own{Variable: "TOKEN", Value: "hunter2"}, nil }})
+	v := open(t, Options{Own: func(context.Context, *registry.Server) (Own, error) {
+		return Own{Variable: "TOKEN", Value: "hunter2"}, nil
+	}})
 	_, err := v.ListOffers(within(t), s)
 	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "TOKEN is (redacted)") {
 		t.Errorf("%v", err)
