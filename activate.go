@@ -119,6 +119,9 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		// Whoever reloads may read what is wrong with the files.
 		return dispatch.Active{}, record.Errorf(record.Invalid, "%w", err)
 	}
+	if err := p.checkCredentials(snapshot); err != nil {
+		return dispatch.Active{}, err
+	}
 	layers, err := p.layers()
 	if err != nil {
 		return dispatch.Active{}, err
@@ -157,6 +160,9 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 			}
 		}
 		digest = append(digest, fmt.Appendf(nil, "%v %v", d, a.Default.Part))
+	}
+	if len(c.Credentials) > 0 {
+		digest = append(digest, describe(c.Credentials))
 	}
 	a.Overrides = append(a.Overrides, snapshot.Overrides()...)
 	a.Digest = canon.Of("placet/active/1", digest...).String()

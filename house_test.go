@@ -23,7 +23,8 @@ var house = map[string][]string{
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
 
-	"credential": {"canon", "record"},
+	"credential":            {"canon", "record"},
+	"credential/issuertest": {}, // tests only
 
 	"identity":         {"canon", "record"},
 	"identity/idptest": {},         // a real provider, for tests

@@ -151,7 +151,7 @@ func (w *workloadAPI) set(domain string, a *authority) {
 
 // site is a server over TLS, with authorities, an issuer and one tool. What the
 // tool did is in the ledger.
-type site struct {
+type premises struct {
 	t      *testing.T
 	dir    string
 	url    string
@@ -168,19 +168,19 @@ type site struct {
 	ledger []string
 }
 
-func (s *site) now() time.Time {
+func (s *premises) now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Now().Add(s.offset)
 }
 
-func (s *site) pass(d time.Duration) {
+func (s *premises) pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offset += d
 }
 
-func (s *site) write(name string, text []byte) {
+func (s *premises) write(name string, text []byte) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, name), text, 0o600); err != nil {
 		s.t.Fatal(err)
@@ -214,9 +214,9 @@ workloads:
   labbot: {spiffe: "spiffe://lab.example.org/bot", permissions: [propose, operate]}
 `
 
-func newSite(t *testing.T) *site {
+func newPremises(t *testing.T) *premises {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), idp: newECKey(t), api: &workloadAPI{}}
+	s := &premises{t: t, dir: t.TempDir(), idp: newECKey(t), api: &workloadAPI{}}
 	s.partners, s.mesh, s.lab = newAuthority(t, s.now), newAuthority(t, s.now), newAuthority(t, s.now)
 	socket := s.serveWorkloadAPI()
 	s.api.set("lab.example.org", s.lab)
@@ -260,7 +260,7 @@ func newSite(t *testing.T) *site {
 
 const orchestratorKey = "plk_orchestrator89abcdefghijklmnopqrstuvwxyzABC"
 
-func (s *site) serveWorkloadAPI() string {
+func (s *premises) serveWorkloadAPI() string {
 	s.t.Helper()
 	folder, err := os.MkdirTemp("", "wl") // a socket's path must be short
 	if err != nil {
@@ -282,7 +282,7 @@ func (s *site) serveWorkloadAPI() string {
 }
 
 // client holds a certificate; without one, none.
-func (s *site) client(certs ...tls.Certificate) *http.Client {
+func (s *premises) client(certs ...tls.Certificate) *http.Client {
 	s.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(s.server.Certificate())
@@ -296,7 +296,7 @@ func (s *site) client(certs ...tls.Certificate) *http.Client {
 }
 
 // token is anna's, through an agent; more are claims.
-func (s *site) token(agent string, more map[string]any) string {
+func (s *premises) token(agent string, more map[string]any) string {
 	s.t.Helper()
 	claims := map[string]any{"iss": "https://idp.test", "aud": s.url + "/mcp", "sub": "anna", "azp": agent,
 		"iat": s.now().Unix(), "exp": s.now().Add(5 * time.Minute).Unix()}
@@ -333,7 +333,7 @@ type siteAnswer struct {
 }
 
 // ask sends one request.
-func (s *site) ask(c *http.Client, h http.Header, method, path, body string) siteAnswer {
+func (s *premises) ask(c *http.Client, h http.Header, method, path, body string) siteAnswer {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -359,13 +359,13 @@ func (s *site) ask(c *http.Client, h http.Header, method, path, body string) sit
 }
 
 // pay proposes the payment n.
-func (s *site) pay(c *http.Client, h http.Header, n string) siteAnswer {
+func (s *premises) pay(c *http.Client, h http.Header, n string) siteAnswer {
 	s.t.Helper()
 	return s.ask(c, h, "POST", "/v1/calls", `{"tool":"pay","arguments":{"n":"`+n+`"}}`)
 }
 
 // paid wants a payment to run, once.
-func (s *site) paid(c *http.Client, h http.Header, n string) siteAnswer {
+func (s *premises) paid(c *http.Client, h http.Header, n string) siteAnswer {
 	s.t.Helper()
 	before := s.effects()
 	a := s.pay(c, h, n)
@@ -376,7 +376,7 @@ func (s *site) paid(c *http.Client, h http.Header, n string) siteAnswer {
 }
 
 // refused wants a payment to be refused with a text, and nothing to run.
-func (s *site) refused(c *http.Client, h http.Header, n string, status int, text string) siteAnswer {
+func (s *premises) refused(c *http.Client, h http.Header, n string, status int, text string) siteAnswer {
 	s.t.Helper()
 	before := s.effects()
 	a := s.pay(c, h, n)
@@ -386,7 +386,7 @@ func (s *site) refused(c *http.Client, h http.Header, n string, status int, text
 	return a
 }
 
-func (s *site) effects() int {
+func (s *premises) effects() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.ledger)
@@ -395,7 +395,7 @@ func (s *site) effects() int {
 // A certificate of a plain authority is the workload whose name it holds. One that
 // is spoilt in any way is refused with the reason, and not ignored.
 func TestCertificatesOfAPlainAuthority(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	const name = "billing.partner.example"
 	call := s.paid(s.client(s.partners.dns(name)), nil, "good")
 	loaded, err := s.placet.store.Call(t.Context(), "acme", record.CallID(call.call))
@@ -455,7 +455,7 @@ func TestCertificatesOfAPlainAuthority(t *testing.T) {
 
 // A certificate in a header is text that anybody can write.
 func TestACertificateInAHeaderIsNothing(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	cert := s.partners.dns("billing.partner.example")
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
 	for _, name := range []string{"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "X-Ssl-Client-Cert", "X-Forwarded-Client-Cert", "Ssl-Client-Cert", "X-Amzn-Mtls-Clientcert", "X-Arr-Clientcert", "x_ssl_client_cert"} {
@@ -468,7 +468,7 @@ func TestACertificateInAHeaderIsNothing(t *testing.T) {
 
 // An X.509-SVID is the workload with exactly its ID, of its own trust domain.
 func TestSVIDs(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	s.paid(s.client(s.mesh.uri("spiffe://example.org/triage")), nil, "bundle from a file")
 	s.paid(s.client(s.lab.uri("spiffe://lab.example.org/bot")), nil, "bundle from the Workload API")
 	for n, c := range map[string]struct {
@@ -494,7 +494,7 @@ func TestSVIDs(t *testing.T) {
 // SVIDs and bundles rotate while the server runs, and a root that was withdrawn ends
 // what was issued under it, on connections that are open too.
 func TestRotationWhileTheServerRuns(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	for n, c := range map[string]struct {
 		id    string
 		old   *authority
@@ -527,7 +527,7 @@ func TestRotationWhileTheServerRuns(t *testing.T) {
 
 const rootsBound = 5 * time.Second
 
-func newAuthorityOf(t *testing.T, s *site, domain string) *authority {
+func newAuthorityOf(t *testing.T, s *premises, domain string) *authority {
 	t.Helper()
 	a := newAuthority(t, s.now)
 	s.api.set(domain, a)
@@ -537,7 +537,7 @@ func newAuthorityOf(t *testing.T, s *site, domain string) *authority {
 // Rule D4: a vouched request carries two credentials, and nothing of a workload
 // answers. Rule I1: what is an agent goes with tokens of that agent alone.
 func TestRule_D4_I1_CertificateBesideAToken(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	orchestrator, triage := s.mesh.uri("spiffe://example.org/orchestrator"), s.mesh.uri("spiffe://example.org/triage")
 	vouch := func(c *http.Client, token string, n string) string {
 		t.Helper()
@@ -595,7 +595,7 @@ func TestRule_D4_I1_CertificateBesideAToken(t *testing.T) {
 // RFC 8705 section 3.1: a token that is bound to a certificate counts on connections
 // of its holder alone; the issuer answers for the certificate.
 func TestTokenIsBoundToACertificate(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	stranger := newAuthority(t, s.now).dns("anything")
 	bound := func(c tls.Certificate, more map[string]any) http.Header {
 		sum := sha256.Sum256(c.Certificate[0])
@@ -629,7 +629,7 @@ func TestTokenIsBoundToACertificate(t *testing.T) {
 }
 
 // proof makes a DPoP proof for one request; spoil may change header and claims.
-func (s *site) proof(key *ecdsa.PrivateKey, token, method, path string, spoil func(header, claims map[string]any)) string {
+func (s *premises) proof(key *ecdsa.PrivateKey, token, method, path string, spoil func(header, claims map[string]any)) string {
 	s.t.Helper()
 	access := sha256.Sum256([]byte(token))
 	b64 := base64.RawURLEncoding
@@ -667,7 +667,7 @@ func jkt(t *testing.T, key *ecdsa.PrivateKey) map[string]any {
 // RFC 9449: a token that is bound to a key counts with a proof made for this very
 // request, once.
 func TestTokenIsBoundToAKey(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	key, other := newECKey(t), newECKey(t)
 	token := s.token("helper", map[string]any{"cnf": jkt(t, key)})
 	dpop := func(token, proof string) http.Header {
@@ -752,7 +752,7 @@ func TestTokenIsBoundToAKey(t *testing.T) {
 
 // An issuer whose tokens must be bound: one that is not is refused.
 func TestConstrainedIssuers(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	key, cert := newECKey(t), newAuthority(t, s.now).dns("x")
 	sum := sha256.Sum256(cert.Certificate[0])
 	bindings := map[string]map[string]any{"": nil, "dpop": jkt(t, key), "mtls": {"x5t#S256": base64.RawURLEncoding.EncodeToString(sum[:])}}
@@ -781,7 +781,7 @@ func TestConstrainedIssuers(t *testing.T) {
 
 // The roots of a file are all of it or none.
 func TestTrustFilesAreCheckedAtTheStart(t *testing.T) {
-	s := newSite(t)
+	s := newPremises(t)
 	for text, file := range map[string][]byte{
 		"there is no certificate":      []byte("-----\n"),
 		"a PEM block is no CERT":       bytes.Replace(s.partners.pem(), []byte("CERTIFICATE"), []byte("EC PRIVATE KEY"), 2),

@@ -24,6 +24,7 @@ type Config struct {
 	Issuers     []Issuer         `yaml:"issuers" doc:"Who may say who is calling."`
 	Trust       Trust            `yaml:"trust" doc:"Who certifies programs, by name. Needs tls; the server then asks clients for certificates."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
+	Credentials Credentials      `yaml:"credentials" doc:"Profiles: what tool servers are called with, by name. Agents never see these."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
@@ -32,7 +33,6 @@ type Config struct {
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Console        yamlfile.Later `yaml:"console" doc:"Login of the console."`
-	Credentials    yamlfile.Later `yaml:"credentials" doc:"How tools are called."`
 	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Agents         yamlfile.Later `yaml:"agents" doc:"Limits by agent."`
@@ -167,12 +167,11 @@ type Issuer struct {
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`
 	Sender     Constraint       `yaml:"sender_constrained" default:"none" doc:"What its tokens must be bound to: a client certificate (mtls), a key (dpop), or any of both. Bound tokens are checked in any case."`
 	Keys       string           `yaml:"keys" doc:"JWKS file, or its URL. Default: discovery at the issuer."`
+	Delegation *Delegation      `yaml:"delegation" doc:"Lets runs keep the authority of a caller who is away, as long as this issuer confirms it."`
 
 	MaxTokenAge time.Duration `yaml:"max_token_age" default:"15m" doc:"A token counts at most this long after it was issued (iat), whatever its exp. So long may a lost membership go unnoticed."`
 	Skew        time.Duration `yaml:"skew" default:"30s" doc:"How far the issuer's clock may be ahead, for nbf and iat. exp has no tolerance."`
 	Client      *Client       `yaml:"client" doc:"The public client that MCP clients are told to use, where the provider does not register clients itself. One issuer may have it."`
-
-	Delegation yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 }
 
 // Constraint says what tokens must be bound to.

@@ -81,6 +81,7 @@ func (c *Config) resolve() {
 	for i := range c.Workloads {
 		c.Workloads[i].Value.Key = c.Workloads[i].Value.Key.In(c.folder)
 	}
+	c.resolveCredentials()
 }
 
 func (c *Config) path(p string) string {

@@ -16,8 +16,9 @@ const WorkloadIssuer = "placet:workload"
 // Caller is who proposes and dispatches: a tenant, a principal and an agent, with
 // what their issuer says of them. The zero value is nobody.
 type Caller struct {
-	v        *verified // nil: nobody
-	workload *Workload // the program that presented a key beside or instead of the token
+	v         *verified  // nil: nobody
+	workload  *Workload  // the program that presented a key beside or instead of the token
+	presented *Presented // nil: no token
 }
 
 // Valid reports whether there is somebody. Whoever takes a Caller refuses one that is not valid.

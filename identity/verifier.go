@@ -139,7 +139,7 @@ func (v *Verifier) Caller(ctx context.Context, c Credentials) (Caller, error) {
 	if err := w.beside(r); err != nil {
 		return Caller{}, err
 	}
-	return Caller{v: r, workload: w}, nil
+	return Caller{v: r, workload: w, presented: present(c.Bearer, r)}, nil
 }
 
 // Person is Login for a token that nothing comes with.

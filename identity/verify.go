@@ -34,6 +34,7 @@ type verified struct {
 	binding      binding
 	unbound      error // why the binding cannot be checked; nil if it can
 	session      string
+	login        string // the issuer's name for the login; "" if it names none
 }
 
 // examine makes every check that does not depend on what the token is used for.
@@ -204,6 +205,7 @@ func (r *verified) read(claims []byte) error {
 	r.agent, r.agentProblem = i.agentOf(claims, r.actors)
 	r.program = isProgram(claims)
 	r.public = publicClaims(claims)
+	r.login = loginOf(claims)
 	r.session = sessionOf(record.Owner{Tenant: r.tenant, Principal: r.principal, Agent: r.agent})
 	return nil
 }
