@@ -617,6 +617,11 @@ func TestRule_C2_WhoIsAwayIsAskedForAtTheIssuer(t *testing.T) {
 	if now, next, err = d.Caller(t.Context(), anna.Owner(), next); err != nil || now.HasScope("tickets:write") || now.InGroup(record.Group{Issuer: s.idp.URL, Name: "support"}) {
 		t.Errorf("%v %v %v", now.Scopes(), now.Groups(), err)
 	}
+	s.idp.Alter(func(m map[string]any) { m["access_token"] = s.token(t, issuertest.Login{User: "anna"}) })
+	if now, next, err = d.Caller(t.Context(), anna.Owner(), next); err != nil || strings.Join(now.Scopes(), " ") != "tickets:read" {
+		t.Errorf("an issuer that answers with more than was granted: %v %v", now.Scopes(), err)
+	}
+	s.idp.Alter(nil)
 	s.idp.SetUser("anna", &issuertest.User{Tenant: "acme"})
 	if now, next, err = d.Caller(t.Context(), anna.Owner(), next); err != nil || len(now.Scopes()) != 0 {
 		t.Errorf("%v %v", now.Scopes(), err)
@@ -651,11 +656,10 @@ func TestRule_C2_WhoIsAwayIsAskedForAtTheIssuer(t *testing.T) {
 	s.idp.SetUser("anna", nil)
 	no("dismissed", record.Forbidden)
 	s.idp.SetUser("anna", &issuertest.User{Scopes: []string{"tickets:read"}, Tenant: "acme"})
-	no2 := next
-	if _, _, err := d.Caller(t.Context(), anna.Owner(), no2); err != nil {
+	if _, next, err = d.Caller(t.Context(), anna.Owner(), next); err != nil {
 		t.Errorf("and back: %v", err)
 	}
-	if err := d.Withdraw(t.Context(), no2); err != nil || s.idp.RefreshTokens() != 0 {
+	if err := d.Withdraw(t.Context(), next); err != nil || s.idp.RefreshTokens() != 0 {
 		t.Errorf("%v, the issuer holds %d", err, s.idp.RefreshTokens())
 	}
 }
