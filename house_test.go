@@ -25,10 +25,12 @@ var house = map[string][]string{
 
 	"credential": {"canon", "record"},
 
-	"identity": {"canon", "record"},
-	"registry": {"canon", "record", "yamlfile"},
-	"policy":   {"canon", "record"},
-	"config":   {"yamlfile"},
+	"identity":            {"canon", "record"},
+	"registry":            {"canon", "record", "yamlfile"},
+	"policy":              {"canon", "record"},
+	"config":              {"yamlfile"},
+	"connect":             {"record"}, // a client: knows nothing of what serves
+	"connect/connecttest": {},
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
 
