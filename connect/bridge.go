@@ -36,9 +36,10 @@ type Bridge struct {
 
 // running is a request on its way.
 type running struct {
-	cancel context.CancelFunc
-	modern bool
-	sent   atomic.Bool
+	cancel   context.CancelFunc
+	modern   bool
+	sent     atomic.Bool
+	canceled atomic.Bool // by the client, which wants no answer
 }
 
 const (
@@ -223,6 +224,7 @@ func (b *Bridge) cancel(m *message) bool {
 	if r == nil {
 		return b.current().id == ""
 	}
+	r.canceled.Store(true)
 	if r.modern || !r.sent.Load() {
 		r.cancel()
 		return true

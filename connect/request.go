@@ -43,7 +43,7 @@ func (b *Bridge) request(ctx context.Context, m *message, r *running) {
 		answer, err = b.answer(ctx, m, used, resp)
 	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || r.canceled.Load():
 		return
 	case err != nil:
 		answer = answerTo(m.id, codeOf(err), b.words(err))
