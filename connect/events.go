@@ -22,6 +22,7 @@ type events struct {
 	r     *bufio.Reader
 	retry time.Duration // what the server last asked for
 	begun bool
+	cr    bool // an LF that comes next belongs to the line before
 }
 
 var errTooLarge = errors.New("larger than 16 MiB")
@@ -75,11 +76,11 @@ func (e *events) line() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c == '\r' {
-			// Looking for the LF must not wait for the server's next byte.
-			if next, err := e.r.Peek(min(1, e.r.Buffered())); err == nil && len(next) == 1 && next[0] == '\n' {
-				_, _ = e.r.Discard(1)
-			}
+		if c == '\n' && e.cr {
+			e.cr = false
+			continue
+		}
+		if e.cr = c == '\r'; e.cr {
 			c = '\n'
 		}
 		if c == '\n' {

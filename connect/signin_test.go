@@ -427,6 +427,10 @@ func TestTokenOfSomethingElse(t *testing.T) {
 	given := content["access_token"].(string)
 	w.runs(w.start(func(o *connect.Options) { o.Token = func() (string, error) { return given, nil } }), "2")
 	w.refused(w.start(func(o *connect.Options) { o.Token = func() (string, error) { return given + "x", nil } }), "3", "refuses the token given")
+	n := 0
+	w.refused(w.start(func(o *connect.Options) {
+		o.Token = func() (string, error) { n++; return fmt.Sprint("another", n), nil }
+	}), "4", "keeps refusing its tokens")
 	if w.browsers() != 1 {
 		t.Errorf("%d browsers", w.browsers())
 	}
