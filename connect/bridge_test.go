@@ -130,8 +130,10 @@ func TestNeverHangs(t *testing.T) {
 		answer func(http.ResponseWriter, *http.Request, string)
 		want   string
 	}{
-		"status":       {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(503) }, `HTTP status 503`},
-		"redirect":     {func(w http.ResponseWriter, r *http.Request, _ string) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) }, `redirect`},
+		"status": {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(503) }, `HTTP status 503`},
+		"redirect": {func(w http.ResponseWriter, r *http.Request, _ string) {
+			http.Redirect(w, r, "/x", http.StatusTemporaryRedirect)
+		}, `redirect`},
 		"page":         {func(w http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(w, "<html>") }, `-32000`},
 		"older server": {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(400) }, `-32601`},
 		"accepted":     {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(202) }, `without an answer`},
