@@ -64,7 +64,8 @@ func newWorld(t *testing.T) *world {
 	}
 	p, err := placet.Open(t.Context(), placet.Options{Config: c, Tools: []placet.Tool{{Name: "note", Description: "Writes a note.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"number"}},"required":["text"]}`),
-		Entry:       registry.Entry{Read: true, Scope: "notes"},
+		// A tool kept to some callers: its scope is not advertised, so that a client learns of it by a 403.
+		Entry: registry.Entry{Read: true, Scope: "notes", Callers: registry.CallersEntry{Tenants: []string{"acme"}}},
 		Handler: func(_ context.Context, c local.Call) (json.RawMessage, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
