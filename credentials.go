@@ -11,6 +11,7 @@ import (
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
@@ -212,8 +213,14 @@ func (d delegations) Withdraw(ctx context.Context, given record.Delegation) erro
 
 // openDelegations returns nil when no issuer is a live source. Its key lies beside
 // the store, as those of dispatch tokens do.
-func (o Options) openDelegations() (*credential.Delegations, error) {
+func (o Options) openDelegations(dev *issuer.Issuer) (*credential.Delegations, error) {
 	var list []credential.Source
+	if dev != nil {
+		// Its sessions end with the process, and with them what they back.
+		id, secret := dev.Self()
+		list = append(list, credential.Source{Audience: []string{o.Config.Audience()}, Max: 12 * time.Hour,
+			Client: credential.Client{Issuer: LocalIssuer, TokenURL: dev.URL() + "/token", ID: id, Secret: credential.Secret(secret)}})
+	}
 	for _, i := range o.Config.Issuers {
 		if i.Delegation == nil {
 			continue

@@ -140,7 +140,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
-	if p.sources, err = o.openDelegations(); err != nil {
+	if p.sources, err = o.openDelegations(p.issuer); err != nil {
 		return nil, err
 	}
 	handlers, err := o.handlers()
