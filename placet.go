@@ -124,7 +124,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if p.issuer, err = o.openIssuer(); err != nil {
+	if p.issuer, err = o.openIssuer(p.neededScopes); err != nil {
 		return nil, err
 	}
 	if p.verifier, err = o.verifier(); err != nil {

@@ -28,15 +28,31 @@ func (o Options) withSignIn(ctx context.Context) (Options, error) {
 }
 
 // openIssuer makes the development issuer that people sign in at, if there is one.
-func (o Options) openIssuer() (*issuer.Issuer, error) {
+func (o Options) openIssuer(scopes func() []string) (*issuer.Issuer, error) {
 	if o.Users == nil {
 		return nil, nil
 	}
 	return issuer.New(issuer.Options{
-		Local: o.Local, PublicURL: o.Config.PublicURL, Users: o.Users, Audience: o.Config.Audience(), ConsoleAudience: o.Config.ConsoleAudience(),
+		Scopes: scopes,
+		Local:  o.Local, PublicURL: o.Config.PublicURL, Users: o.Users, Audience: o.Config.Audience(), ConsoleAudience: o.Config.ConsoleAudience(),
 		Clock: o.Clock, Random: o.Random, Log: o.Log,
 	})
 }
 
 // Issuer is the development issuer that people sign in at; nil where there is none.
 func (p *Placet) Issuer() *issuer.Issuer { return p.issuer }
+
+// neededScopes are those that the tools of now need.
+func (p *Placet) neededScopes() []string {
+	if p.boundary == nil || p.boundary.Current() == nil {
+		return nil
+	}
+	var out []string
+	for t := range p.boundary.Current().Registry.Tools() {
+		if t.Scope != "" {
+			out = append(out, t.Scope)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -194,3 +194,30 @@ func TestUsersAreOfTheDevelopmentIssuer(t *testing.T) {
 		t.Errorf("users without the development issuer: %v", err)
 	}
 }
+
+// Without a users file the people of the built-in cast may have whatever scope a
+// tool needs now, and no other: a registry is tried without writing people first.
+func TestTheCastHasWhatToolsNeed(t *testing.T) {
+	var done ledger
+	o := checkedOptions(t, "version: 1\n", done.tool("see", "files:read"))
+	o.Config.PublicURL = "http://127.0.0.1:4712"
+	o.Users = issuer.Cast()
+	p, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	token, err := o.Local.Sign(identity.TokenSpec{Audience: o.Config.Audience(), Subject: "anna", Tenant: "dev", Agent: "bot", Scopes: []string{"files:read", "files:burn"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.Issuer().Session(t.Context(), token); err != nil || !s.Active || !slices.Equal(s.Scopes, []string{"files:read"}) {
+		t.Fatalf("anna's session is %+v, %v", s, err)
+	}
+	if token, err = o.Local.Sign(identity.TokenSpec{Audience: o.Config.Audience(), Subject: "otto", Tenant: "dev", Agent: "bot", Scopes: []string{"files:read"}}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.Issuer().Session(t.Context(), token); err != nil || !s.Active || len(s.Scopes) != 0 {
+		t.Fatalf("otto's session is %+v, %v", s, err)
+	}
+}

@@ -27,7 +27,7 @@ type User struct {
 	Password string   `yaml:"password" doc:"Made up, never a real one. Without it a click signs in."`
 	Tenant   string   `yaml:"tenant" default:"dev" doc:"Their tenant."`
 	Groups   []string `yaml:"groups" doc:"Their groups."`
-	Scopes   []string `yaml:"scopes" doc:"Scopes they may have; a client that asks for none gets all."`
+	Scopes   []string `yaml:"scopes" doc:"Scopes they may have; a client that asks for none gets all. * stands for every scope that a tool needs."`
 }
 
 // Client is a program that asks for tokens: an agent, a service, an approver's tool.
@@ -82,9 +82,9 @@ func Cast() *Directory {
 	return &Directory{
 		Version: 1,
 		Users: yamlfile.Entries[User]{
-			user("anna", "Anna, support", []string{"support"}, []string{"desk:read", "desk:write"}),
-			user("lena", "Lena, leads support", []string{"support", "leads"}, []string{"desk:read", "desk:write"}),
-			user("otto", "Otto, runs the platform", []string{"platform"}, []string{"desk:read"}),
+			user("anna", "Anna, support", []string{"support"}, []string{everyScope}),
+			user("lena", "Lena, leads support", []string{"support", "leads"}, []string{everyScope}),
+			user("otto", "Otto, runs the platform", []string{"platform"}, nil),
 		},
 		Clients: defaultClients(),
 	}
@@ -120,6 +120,28 @@ func (d *Directory) user(subject string) (User, bool) {
 		}
 	}
 	return User{}, false
+}
+
+// everyScope is what a person has who may have all that tools need.
+const everyScope = "*"
+
+// with writes out what everyScope stands for.
+func (d *Directory) with(needed func() []string) *Directory {
+	if !slices.ContainsFunc(d.Users, func(e yamlfile.Entry[User]) bool { return slices.Contains(e.Value.Scopes, everyScope) }) {
+		return d
+	}
+	out := *d
+	out.Users = slices.Clone(d.Users)
+	var all []string
+	if needed != nil {
+		all = needed()
+	}
+	for n := range out.Users {
+		if u := &out.Users[n].Value; slices.Contains(u.Scopes, everyScope) {
+			u.Scopes = append(slices.DeleteFunc(slices.Clone(u.Scopes), func(s string) bool { return s == everyScope }), all...)
+		}
+	}
+	return &out
 }
 
 // scopes are all that its people and clients may have.

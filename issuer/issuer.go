@@ -40,8 +40,9 @@ type Options struct {
 	Local           *identity.Local // whose key signs
 	PublicURL       string          // of the server that it is mounted on
 	Users           Users
-	Audience        string // of proposing; what a client gets that names no resource
-	ConsoleAudience string // of answering
+	Audience        string          // of proposing; what a client gets that names no resource
+	ConsoleAudience string          // of answering
+	Scopes          func() []string // those that tools need now: what a user with the scope * has; nil: none
 
 	Clock  func() time.Time
 	Random io.Reader
@@ -165,7 +166,7 @@ func (i *Issuer) nonceLocked() (string, error) {
 func (i *Issuer) directory(ctx context.Context) (*Directory, error) {
 	d, err := i.o.Users.Directory(ctx)
 	if err == nil {
-		return d, nil
+		return d.with(i.o.Scopes), nil
 	}
 	i.o.Log.Error("nobody can sign in: the users cannot be read", "error", err)
 	var problems yamlfile.Problems
