@@ -19,6 +19,7 @@ const module = "github.com/placet-dev/placet"
 // the test: say what it is for, and what it may know.
 var house = map[string][]string{
 	"canon":    {},
+	"mcphttp":  {"canon"}, // what MCP clients read and write over HTTP
 	"record":   {"canon"},
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
@@ -33,7 +34,7 @@ var house = map[string][]string{
 	"policy":              {"canon", "record"},
 	"config":              {"yamlfile"},
 	"issuer":              {"identity", "record", "yamlfile"},
-	"connect":             {"record"}, // a client: knows nothing of what serves
+	"connect":             {"mcphttp", "record"}, // a client: knows nothing of what serves
 	"connect/connecttest": {},
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
@@ -47,7 +48,7 @@ var house = map[string][]string{
 	"store/storetest": {"canon", "dispatch", "record"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
-	"tool/mcp":        {"canon", "dispatch", "record", "registry"},
+	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"record"},
 	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "policy", "record", "registry"},
@@ -104,6 +105,9 @@ func TestHouse(t *testing.T) {
 			}
 			if dir == "record" && !ours && strings.Contains(name, ".") {
 				t.Errorf("%s imports %s; record imports canon and the standard library only", path, name)
+			}
+			if dir == "mcphttp" && !ours && strings.Contains(name, ".") {
+				t.Errorf("%s imports %s; mcphttp imports canon and the standard library only", path, name)
 			}
 			if dir == "verify" && !ours && strings.Contains(name, ".") && name != "github.com/go-jose/go-jose/v4" {
 				t.Errorf("%s imports %s; verify imports go-jose and the standard library only", path, name)

@@ -136,7 +136,14 @@ func TestNeverHangs(t *testing.T) {
 		}, `redirect`},
 		"page":         {func(w http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(w, "<html>") }, `-32000`},
 		"older server": {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(400) }, `-32601`},
-		"accepted":     {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(202) }, `without an answer`},
+		"too large": {func(w http.ResponseWriter, _ *http.Request, _ string) {
+			answerJSON(w, 200, strings.Repeat(" ", 16<<20+1))
+		}, `larger than 16 MiB`},
+		"too large, streamed": {func(w http.ResponseWriter, _ *http.Request, _ string) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "data: "+strings.Repeat(" ", 16<<20)+"\n\n")
+		}, `larger than 16 MiB`},
+		"accepted": {func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(202) }, `without an answer`},
 		"another's ID": {func(w http.ResponseWriter, _ *http.Request, _ string) {
 			answerJSON(w, 200, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 		}, `does not answer this request`},

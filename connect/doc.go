@@ -16,6 +16,6 @@
 // or logged. What must outlive the process lies in a file that only its owner can
 // read.
 //
-// It may import record, golang.org/x/oauth2, the MCP SDK's oauthex, jsontext and
-// the standard library.
+// It may import record, mcphttp, golang.org/x/oauth2, the MCP SDK's oauthex,
+// jsontext and the standard library.
 package connect

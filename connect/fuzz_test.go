@@ -3,9 +3,7 @@ package connect
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 // What is taken for a message is valid JSON, and stays equal as one line.
@@ -32,28 +30,6 @@ func FuzzMessage(f *testing.F) {
 		}
 		if m.id != nil && !json.Valid(faultTo(m.id, []byte(`{}`))) {
 			t.Fatalf("%q has an answer that is not JSON", text)
-		}
-	})
-}
-
-// Events do not depend on how the stream is cut.
-func FuzzEvents(f *testing.F) {
-	for _, s := range []string{"data: a\n\n", "id: 1\r\ndata: a\r\ndata:b\r\n\r\n", "\xef\xbb\xbfretry: 5\revent: x\rdata\r\r", ": c\n\ndata"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		read := func(e *events) (out []string) {
-			for {
-				ev, err := e.next()
-				if err != nil {
-					return out
-				}
-				out = append(out, ev.name+"|"+ev.id+"|"+string(ev.data))
-			}
-		}
-		whole, cut := read(newEvents(strings.NewReader(text))), read(newEvents(iotest.OneByteReader(strings.NewReader(text))))
-		if strings.Join(whole, "\x00") != strings.Join(cut, "\x00") {
-			t.Fatalf("%q: %q and %q", text, whole, cut)
 		}
 	})
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// most bounds one message, either way.
+// most bounds one message, either way; in an event stream with the names of fields.
 const most = 16 << 20
+
+var errTooLarge = errors.New("larger than 16 MiB")
 
 // JSON-RPC's codes, and the one of MCP for a server's own errors.
 const (

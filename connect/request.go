@@ -6,11 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net"
 	"net/http"
 
+	"github.com/placet-dev/placet/mcphttp"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -71,6 +71,9 @@ func (b *Bridge) words(err error) string {
 	var known *record.Error
 	if errors.As(err, &known) || errors.As(err, &outdated{}) {
 		return err.Error()
+	}
+	if errors.Is(err, mcphttp.ErrTooLarge) {
+		err = errTooLarge
 	}
 	return fmt.Sprintf("%s gave no answer; whether the request had an effect is not known: %v", b.url, err)
 }
@@ -169,7 +172,7 @@ func (b *Bridge) answer(ctx context.Context, m *message, s session, resp *http.R
 		}
 		return b.opened(m, s, text), nil
 	case resp.StatusCode == http.StatusOK && kind == "application/json":
-		text, err := bounded(resp.Body)
+		text, err := mcphttp.ReadBody(resp, most)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +203,7 @@ func (b *Bridge) opened(m *message, s session, text []byte) []byte {
 // refusal is the answer to a request that the server did not take: its own JSON-RPC
 // error if it gave one, under the ID that the client waits for.
 func (b *Bridge) refusal(m *message, resp *http.Response) ([]byte, error) {
-	if text, err := bounded(resp.Body); err == nil {
+	if text, err := mcphttp.ReadBody(resp, most); err == nil {
 		if e, err := readMessage(text); err == nil && e.fault != nil {
 			return faultTo(m.id, e.fault), nil
 		}
@@ -271,13 +274,4 @@ func unsent(err error) bool {
 	var dial *net.OpError
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &certificate)
-}
-
-// bounded reads a body of at most one message.
-func bounded(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && len(text) > most {
-		err = errTooLarge
-	}
-	return text, err
 }

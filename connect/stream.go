@@ -3,11 +3,14 @@ package connect
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"time"
+
+	"github.com/placet-dev/placet/mcphttp"
 )
 
 const (
@@ -22,17 +25,17 @@ const (
 func (b *Bridge) stream(ctx context.Context, m *message, s session, resp *http.Response) ([]byte, error) {
 	last, again, tried := "", pause, 0
 	for body := io.ReadCloser(resp.Body); ; {
-		es := newEvents(body)
+		es := mcphttp.NewEvents(body, most)
 		answer, err := b.relay(es, m.id, &last, &tried)
 		body.Close()
-		if answer != nil || err == errTooLarge || ctx.Err() != nil {
+		if answer != nil || errors.Is(err, mcphttp.ErrTooLarge) || ctx.Err() != nil {
 			return answer, err
 		}
 		if last == "" || m.modern() {
 			return nil, fmt.Errorf("its stream ended without an answer")
 		}
-		if es.retry > 0 {
-			again = min(es.retry, maxPause)
+		if retry := es.Retry(); retry > 0 {
+			again = min(retry, maxPause)
 		}
 		for body = nil; body == nil; tried++ {
 			if tried == resumes {
@@ -47,27 +50,27 @@ func (b *Bridge) stream(ctx context.Context, m *message, s session, resp *http.R
 }
 
 // relay hands messages to the client until the one that answers id, or the end.
-func (b *Bridge) relay(es *events, id []byte, last *string, tried *int) ([]byte, error) {
+func (b *Bridge) relay(es *mcphttp.Events, id []byte, last *string, tried *int) ([]byte, error) {
 	for {
-		e, err := es.next()
+		e, err := es.Next()
 		if err != nil {
 			return nil, err
 		}
-		if e.id != "" {
-			*last = e.id
+		if e.ID != "" {
+			*last = e.ID
 		}
-		if len(e.data) == 0 || e.name != "" && e.name != "message" {
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
 			continue
 		}
 		*tried = 0
-		m, err := readMessage(e.data)
+		m, err := readMessage(e.Data)
 		switch {
 		case err != nil:
 			b.log.Warn("the server sent something that is not a JSON-RPC message")
 		case !m.isResponse():
-			b.write(e.data)
+			b.write(e.Data)
 		case id != nil && bytes.Equal(m.id, id):
-			return e.data, nil
+			return e.Data, nil
 		default:
 			b.log.Warn("the server answered something that was not asked here")
 		}
@@ -83,11 +86,12 @@ func (b *Bridge) listen(ctx context.Context) {
 		for b.current().id == s.id {
 			body, more := b.get(ctx, s, last)
 			if body != nil {
-				es := newEvents(body)
+				es := mcphttp.NewEvents(body, most)
 				_, err := b.relay(es, nil, &last, &tried)
 				body.Close()
-				if more = err != errTooLarge; es.retry > 0 {
-					again = min(es.retry, maxPause)
+				more = !errors.Is(err, mcphttp.ErrTooLarge)
+				if retry := es.Retry(); retry > 0 {
+					again = min(retry, maxPause)
 				}
 			}
 			if tried++; !more || !sleep(ctx, min(again<<min(tried-1, 5), maxPause)) {

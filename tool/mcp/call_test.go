@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/mcphttp"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -177,11 +178,11 @@ func TestResultLargerThanTheLimit(t *testing.T) {
 	const limit = 200_000
 	run := func(t *testing.T, v *Invoker, s *target) {
 		out := v.invoke(within(t), s.work("big", `{"bytes":1000000}`))
-		if !out.Sent || out.Result != nil || !errors.Is(out.Err, errTooLarge) {
+		if !out.Sent || out.Result != nil || !errors.Is(out.Err, mcphttp.ErrTooLarge) {
 			t.Errorf("%d bytes, sent %t, %v", len(out.Result), out.Sent, out.Err)
 		}
 		out = v.invoke(within(t), s.work("big", `{"bytes":210000}`)) // fits a message, not a result
-		if !out.Sent || out.Result != nil || !errors.Is(out.Err, errTooLarge) {
+		if !out.Sent || out.Result != nil || !errors.Is(out.Err, mcphttp.ErrTooLarge) {
 			t.Errorf("%d bytes, sent %t, %v", len(out.Result), out.Sent, out.Err)
 		}
 		mustReach(t, v, s.work("big", `{"bytes":150000}`))

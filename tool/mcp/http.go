@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/mcphttp"
 )
 
 // remote is a server over Streamable HTTP: in the modern era as it is, in the
@@ -86,7 +87,7 @@ func (r *remote) post(ctx context.Context, body *outgoing, q *request, c dispatc
 		if r.era == modern {
 			req.Header["Mcp-Method"] = []string{q.method}
 			if q.name != "" {
-				req.Header["Mcp-Name"] = []string{headerValue(q.name)}
+				req.Header["Mcp-Name"] = []string{mcphttp.HeaderValue(q.name)}
 			}
 			for _, h := range q.headers {
 				req.Header.Set(h.name, h.value)

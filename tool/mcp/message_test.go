@@ -3,12 +3,9 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 func idOf(t testing.TB, r *http.Request) json.RawMessage {
@@ -68,81 +65,6 @@ func FuzzReadMessage(f *testing.F) {
 		}
 		progressFor(m)
 	})
-}
-
-func collect(r io.Reader, max int) (out []event, err error) {
-	stream := newEvents(r, max)
-	for len(out) < 1000 {
-		ev, err := stream.next()
-		if err != nil {
-			return out, err
-		}
-		out = append(out, ev)
-	}
-	return out, nil
-}
-
-func TestEvents(t *testing.T) {
-	for text, want := range map[string][]event{
-		"data: a\n\n":                              {{data: []byte("a")}},
-		"data: a\r\ndata:b\r\n\r\n":                {{data: []byte("a\nb")}},
-		"data: a\rdata: b\r\rdata: c\r\r":          {{data: []byte("a\nb")}, {data: []byte("c")}},
-		"\xef\xbb\xbfevent: e\nid: 1\ndata: a\n\n": {{name: "e", id: "1", data: []byte("a")}},
-		": comment\n\ndata: a\n\n":                 {{data: []byte("a")}},
-		"id: 5\nretry: 10\ndata:\n\n":              {{id: "5", data: []byte{}}},
-		"data: unfinished\n":                       nil,
-		"data":                                     nil,
-		"data\n\n":                                 {{data: []byte{}}},
-		"nonsense: x\n\ndata:  two\n\n":            {{data: []byte(" two")}},
-	} {
-		for name, r := range map[string]io.Reader{
-			"whole": strings.NewReader(text), "bytewise": iotest.OneByteReader(strings.NewReader(text)),
-		} {
-			got, err := collect(r, 1000)
-			if err != io.EOF || len(got) != len(want) {
-				t.Errorf("%q %s: %q, %v", text, name, got, err)
-				continue
-			}
-			for i := range got {
-				if got[i].name != want[i].name || got[i].id != want[i].id || !bytes.Equal(got[i].data, want[i].data) {
-					t.Errorf("%q %s: event %d is %+v", text, name, i, got[i])
-				}
-			}
-		}
-	}
-	for _, text := range []string{strings.Repeat("x", 2000), "data: " + strings.Repeat("x", 2000) + "\n\n", strings.Repeat("data: x\n", 1000) + "\n"} {
-		if _, err := collect(strings.NewReader(text), 1000); !errors.Is(err, errTooLarge) {
-			t.Errorf("%.20q…: %v", text, err)
-		}
-	}
-}
-
-func FuzzEvents(f *testing.F) {
-	for _, s := range []string{"data: a\n\n", "data: a\r\n\r\nid: 1\rretry: 5\r\r", "\xef\xbb\xbfdata\n\n", "event: x\ndata: {}\n\n: c\n", "\xef\xbb\xbf" + strings.Repeat("0", 64) + "\n"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		whole, err1 := collect(bytes.NewReader(text), 64)
-		parts, err2 := collect(iotest.OneByteReader(bytes.NewReader(text)), 64)
-		if len(whole) != len(parts) || errors.Is(err1, errTooLarge) != errors.Is(err2, errTooLarge) {
-			t.Fatalf("%q depends on how it arrives: %q %v, %q %v", text, whole, err1, parts, err2)
-		}
-		for i := range whole {
-			if !bytes.Equal(whole[i].data, parts[i].data) || whole[i].id != parts[i].id || whole[i].name != parts[i].name {
-				t.Fatalf("%q: event %d: %+v, %+v", text, i, whole[i], parts[i])
-			}
-		}
-	})
-}
-
-func TestHeaderValue(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain text": "plain text", "": "", " x": "=?base64?IHg=?=", "ü": "=?base64?w7w=?=", "a\nb": "=?base64?YQpi?=", "=?base64?eA==?=": "=?base64?PT9iYXNlNjQ/ZUE9PT89?=",
-	} {
-		if got := headerValue(in); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
 }
 
 func TestParamHeadersOfASchema(t *testing.T) {

@@ -1,13 +1,14 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+
+	"github.com/placet-dev/placet/mcphttp"
 )
 
 // read turns a response into an answer.
@@ -57,7 +58,7 @@ func (r *remote) failed(resp *http.Response, id int64, q *request) answer {
 }
 
 func (r *remote) readJSON(resp *http.Response, id int64) answer {
-	text, err := readAll(resp, r.wire.max+envelope)
+	text, err := mcphttp.ReadBody(resp, r.wire.max+envelope)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -73,30 +74,7 @@ func (r *remote) readJSON(resp *http.Response, id int64) answer {
 
 func (r *remote) accept(m message) answer {
 	if len(m.result) > r.wire.max {
-		return answer{err: errTooLarge}
+		return answer{err: mcphttp.ErrTooLarge}
 	}
 	return answer{result: m.result, fault: m.fault}
-}
-
-// readAll reads a body of at most max bytes, in one piece where its length is known.
-func readAll(resp *http.Response, max int) ([]byte, error) {
-	if n := resp.ContentLength; n > int64(max) {
-		return nil, errTooLarge
-	} else if n >= 0 {
-		text := make([]byte, n)
-		_, err := io.ReadFull(resp.Body, text)
-		if err != nil {
-			return nil, fmt.Errorf("the answer was cut off: %w", err)
-		}
-		return text, nil
-	}
-	var b bytes.Buffer
-	n, err := b.ReadFrom(io.LimitReader(resp.Body, int64(max)+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the answer was cut off: %w", err)
-	case n > int64(max):
-		return nil, errTooLarge
-	}
-	return b.Bytes(), nil
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/placet-dev/placet/mcphttp"
 )
 
 // read hands on what the child says until it ends.
@@ -42,7 +44,7 @@ func readLine(r *bufio.Reader, max int) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > max {
-			return nil, errTooLarge
+			return nil, mcphttp.ErrTooLarge
 		}
 		if err != bufio.ErrBufferFull {
 			return line, err
@@ -57,7 +59,7 @@ func (p *pipe) take(m message) {
 		if w := p.waiterFor(string(m.id)); w != nil {
 			a := answer{result: m.result, fault: m.fault}
 			if len(m.result) > p.max {
-				a = answer{err: errTooLarge}
+				a = answer{err: mcphttp.ErrTooLarge}
 			}
 			select {
 			case w.done <- a:

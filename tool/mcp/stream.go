@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/mcphttp"
 )
 
 const (
@@ -58,14 +59,14 @@ func (r *remote) readStream(ctx context.Context, resp *http.Response, id int64, 
 
 // readEvents reads one stream. done says that the answer is final.
 func (r *remote) readEvents(ctx context.Context, resp *http.Response, id int64, q *request, last *string, count *int, wait *time.Duration) (a answer, done bool) {
-	stream := newEvents(resp.Body, r.wire.max+envelope)
+	stream := mcphttp.NewEvents(resp.Body, r.wire.max+envelope)
 	for {
-		ev, err := stream.next()
-		if stream.retry > 0 {
-			*wait = min(stream.retry, 30*time.Second)
+		ev, err := stream.Next()
+		if retry := stream.Retry(); retry > 0 {
+			*wait = min(retry, 30*time.Second)
 		}
 		switch {
-		case errors.Is(err, errTooLarge):
+		case errors.Is(err, mcphttp.ErrTooLarge):
 			return answer{err: err}, true
 		case errors.Is(err, io.EOF):
 			return answer{err: errCutOff}, false
@@ -75,13 +76,13 @@ func (r *remote) readEvents(ctx context.Context, resp *http.Response, id int64, 
 		if *count++; *count > maxEvents {
 			return answer{err: errors.New("the server sent too many events")}, true
 		}
-		if ev.id != "" {
-			*last = ev.id
+		if ev.ID != "" {
+			*last = ev.ID
 		}
-		if len(ev.data) == 0 || ev.name != "" && ev.name != "message" {
+		if len(ev.Data) == 0 || ev.Name != "" && ev.Name != "message" {
 			continue
 		}
-		m, err := readMessage(ev.data)
+		m, err := readMessage(ev.Data)
 		if err != nil {
 			return answer{err: fmt.Errorf("read the answer: %w", err)}, true
 		}
@@ -179,16 +180,16 @@ func (r *remote) listen(ctx context.Context, c dispatch.Credential, ready func()
 	if r.era == legacy {
 		ready()
 	}
-	stream := newEvents(resp.Body, envelope)
+	stream := mcphttp.NewEvents(resp.Body, envelope)
 	for {
-		ev, err := stream.next()
+		ev, err := stream.Next()
 		if err != nil {
 			return err
 		}
-		if len(ev.data) == 0 {
+		if len(ev.Data) == 0 {
 			continue
 		}
-		m, err := readMessage(ev.data)
+		m, err := readMessage(ev.Data)
 		if err != nil {
 			return err
 		}

@@ -1,71 +1,73 @@
-package mcp
+package mcphttp
 
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"strconv"
 	"time"
 )
 
-// An event is one server-sent event.
-type event struct {
-	name string // empty means "message"
-	id   string
-	data []byte // owned by the event
+// An Event is one server-sent event.
+type Event struct {
+	Name string // empty means "message"
+	ID   string
+	Data []byte // owned by the event
 }
 
-// events reads a stream of server-sent events as the HTML standard describes it,
+// Events reads a stream of server-sent events as the HTML standard describes it,
 // each of at most max bytes.
-type events struct {
+type Events struct {
 	r       *bufio.Reader
 	max     int
-	retry   time.Duration // what the server last asked for; 0: nothing
-	begun   bool          // the first line, where a byte order mark may be, is read
-	afterCR bool          // an LF that comes next belongs to the line before
+	retry   time.Duration
+	begun   bool // the first line, where a byte order mark may be, is read
+	afterCR bool // an LF that comes next belongs to the line before
 }
 
-var errTooLarge = errors.New("the answer is larger than the limit")
-
-func newEvents(r io.Reader, max int) *events {
-	return &events{r: bufio.NewReaderSize(r, 4<<10), max: max}
+// NewEvents reads events of r. More than max bytes without an event is [ErrTooLarge].
+func NewEvents(r io.Reader, max int) *Events {
+	return &Events{r: bufio.NewReaderSize(r, 4<<10), max: max}
 }
 
-// next returns the next event that ended with an empty line. What the stream's
+// Retry is how long the server last asked to wait before the stream is resumed; 0
+// if it did not.
+func (e *Events) Retry() time.Duration { return e.retry }
+
+// Next returns the next event that ended with an empty line. What the stream's
 // end cuts off is no event.
-func (e *events) next() (event, error) {
+func (e *Events) Next() (Event, error) {
 	var (
-		ev   event
+		ev   Event
 		size int
 		some bool
 	)
 	for {
 		line, err := e.line()
 		if err != nil {
-			return event{}, err
+			return Event{}, err
 		}
 		if len(line) == 0 {
 			if !some {
 				continue
 			}
-			ev.data = bytes.TrimSuffix(ev.data, []byte("\n"))
+			ev.Data = bytes.TrimSuffix(ev.Data, []byte("\n"))
 			return ev, nil
 		}
 		if size += len(line); size > e.max {
-			return event{}, errTooLarge
+			return Event{}, ErrTooLarge
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "data":
-			ev.data = append(append(ev.data, value...), '\n')
+			ev.Data = append(append(ev.Data, value...), '\n')
 			some = true
 		case "event":
-			ev.name, some = string(value), true
+			ev.Name, some = string(value), true
 		case "id":
 			if !bytes.ContainsRune(value, 0) {
-				ev.id, some = string(value), true
+				ev.ID, some = string(value), true
 			}
 		case "retry":
 			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
@@ -77,7 +79,7 @@ func (e *events) next() (event, error) {
 
 // line returns the next line without its end, which is LF, CRLF or CR. The bytes
 // are valid until the next call. An unended last line is no line.
-func (e *events) line() ([]byte, error) {
+func (e *Events) line() ([]byte, error) {
 	var long []byte
 	for {
 		if err := e.fill(); err != nil {
@@ -94,7 +96,7 @@ func (e *events) line() ([]byte, error) {
 		end := bytes.IndexAny(have, "\r\n")
 		if end < 0 {
 			if long = append(long, have...); len(long) > e.max+3 { // 3: a byte order mark
-				return nil, errTooLarge
+				return nil, ErrTooLarge
 			}
 			e.r.Discard(len(have))
 			continue
@@ -113,7 +115,7 @@ func (e *events) line() ([]byte, error) {
 	}
 }
 
-func (e *events) fill() error {
+func (e *Events) fill() error {
 	if e.r.Buffered() > 0 {
 		return nil
 	}
