@@ -25,7 +25,7 @@ type Events struct {
 	afterCR bool // an LF that comes next belongs to the line before
 }
 
-// NewEvents reads events of r. More than max bytes without an event is [ErrTooLarge].
+// NewEvents reads events of r. More than max bytes in one block of lines is [ErrTooLarge].
 func NewEvents(r io.Reader, max int) *Events {
 	return &Events{r: bufio.NewReaderSize(r, 4<<10), max: max}
 }
@@ -49,6 +49,7 @@ func (e *Events) Next() (Event, error) {
 		}
 		if len(line) == 0 {
 			if !some {
+				size = 0 // a server's sign of life, nothing of which is kept
 				continue
 			}
 			ev.Data = bytes.TrimSuffix(ev.Data, []byte("\n"))

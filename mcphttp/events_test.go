@@ -23,17 +23,18 @@ func collect(r io.Reader, max int) (out []Event, err error) {
 
 func TestEvents(t *testing.T) {
 	for text, want := range map[string][]Event{
-		"data: a\n\n":                              {{Data: []byte("a")}},
-		"data: a\r\ndata:b\r\n\r\n":                {{Data: []byte("a\nb")}},
-		"data: a\rdata: b\r\rdata: c\r\r":          {{Data: []byte("a\nb")}, {Data: []byte("c")}},
-		"\xef\xbb\xbfevent: e\nid: 1\ndata: a\n\n": {{Name: "e", ID: "1", Data: []byte("a")}},
-		": comment\n\ndata: a\n\n":                 {{Data: []byte("a")}},
-		"id: 5\nretry: 10\ndata:\n\n":              {{ID: "5", Data: []byte{}}},
-		"data: unfinished\n":                       nil,
-		"data":                                     nil,
-		"data\n\n":                                 {{Data: []byte{}}},
-		"nonsense: x\n\ndata:  two\n\n":            {{Data: []byte(" two")}},
-		"event: x\n\ndata: a\n\n":                  {{Name: "x"}, {Data: []byte("a")}}, // a name is for its own event only
+		"data: a\n\n":                                      {{Data: []byte("a")}},
+		"data: a\r\ndata:b\r\n\r\n":                        {{Data: []byte("a\nb")}},
+		"data: a\rdata: b\r\rdata: c\r\r":                  {{Data: []byte("a\nb")}, {Data: []byte("c")}},
+		"\xef\xbb\xbfevent: e\nid: 1\ndata: a\n\n":         {{Name: "e", ID: "1", Data: []byte("a")}},
+		": comment\n\ndata: a\n\n":                         {{Data: []byte("a")}},
+		"id: 5\nretry: 10\ndata:\n\n":                      {{ID: "5", Data: []byte{}}},
+		"data: unfinished\n":                               nil,
+		"data":                                             nil,
+		"data\n\n":                                         {{Data: []byte{}}},
+		"nonsense: x\n\ndata:  two\n\n":                    {{Data: []byte(" two")}},
+		strings.Repeat(": alive\n\n", 500) + "data: a\n\n": {{Data: []byte("a")}},              // comments between events add up to nothing
+		"event: x\n\ndata: a\n\n":                          {{Name: "x"}, {Data: []byte("a")}}, // a name is for its own event only
 	} {
 		for name, r := range map[string]io.Reader{
 			"whole": strings.NewReader(text), "bytewise": iotest.OneByteReader(strings.NewReader(text)),
