@@ -43,7 +43,7 @@ can be any of them.</p>
 {{end}}
 {{define "login"}}{{template "top" "Sign in"}}
 <p><strong>{{.Client}}</strong> asks you to sign in, {{if .Approves}}to answer approvals{{else}}to act for you{{end}}
-at <code>{{.For}}</code>.{{if .Scopes}} It asks for: {{range .Scopes}}<code>{{.}}</code> {{end}}{{end}}
+at <code>{{.For}}</code>.{{if .Scopes}} It asks for:{{range .Scopes}} <code>{{.}}</code>{{end}}.{{end}}
 Afterwards you return to <code>{{.ReturnsTo}}</code>.</p>
 {{if .Problem}}<p class="problem" role="alert">{{.Problem}}</p>
 {{end}}{{$request := .Request}}{{range $n, $p := .People}}<form method="post" action="login">
