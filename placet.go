@@ -25,7 +25,6 @@ import (
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
-	"github.com/placet-dev/placet/edge/console"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/policy/rego"
@@ -176,7 +175,9 @@ func (p *Placet) doors() error {
 	p.mcp = mcp
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
-	console.Mount(mux)
+	if err := p.mountConsole(mux); err != nil {
+		return err
+	}
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
