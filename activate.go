@@ -9,6 +9,7 @@ import (
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
@@ -21,7 +22,7 @@ type Reloaded struct {
 	Version    string            // the digest of what was read
 	Changed    bool              // false: the files are what was active already
 	Registry   []registry.Change // what it changes
-	Layers     []string          // policy layers added, removed or changed
+	Layers     []string          // policy layers and decision points added, removed or changed
 }
 
 // Lines is the plan for people, one change a line.
@@ -101,6 +102,7 @@ func (p *Placet) plan(next dispatch.Active) Reloaded {
 	for name := range had {
 		r.Layers = append(r.Layers, "weakened: layer "+name+" is gone")
 	}
+	r.Layers = append(r.Layers, plannedPoints(now.Points, next.Points)...)
 	return r
 }
 
@@ -133,6 +135,16 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		if l.Mode() == policy.Observe {
 			a.Overrides = append(a.Overrides, registry.Override{Setting: "mode", Subject: "policy layer " + l.Name(),
 				Detail: "observe: its verdicts are recorded, not applied", Place: c.File()})
+		}
+	}
+	if a.Points, err = p.points(snapshot); err != nil {
+		return dispatch.Active{}, err
+	}
+	for _, d := range a.Points {
+		made := d.(*point)
+		digest = append(digest, []byte("decision point"), []byte(made.version))
+		if o, weak := made.override(c.File()); weak {
+			a.Overrides = append(a.Overrides, o)
 		}
 	}
 	if d := c.Approvals.Default; d != nil {
@@ -268,6 +280,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		if err != nil {
 			return nil, err
 		}
+		i.Address = c.PublicURL + issuer.Path
 		ic.Issuers = append(ic.Issuers, i)
 	default:
 		for _, i := range c.Issuers {
@@ -292,6 +305,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 func issuerOf(c *config.Config, i config.Issuer) identity.Issuer {
 	out := identity.Issuer{
 		Issuer: i.Issuer, Audience: i.Audience, ConsoleAudience: c.ConsoleAudience(), TokenTypes: i.TokenTypes, Keys: i.Keys,
+		Skew: i.Skew, MaxTokenAge: i.MaxTokenAge,
 		Claims: identity.Claims{Subject: i.Claims.Subject, Agent: i.Claims.Agent, Scopes: i.Claims.Scopes, Groups: i.Claims.Groups},
 	}
 	for _, a := range i.Algorithms {

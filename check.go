@@ -48,7 +48,19 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 			return nil, err
 		}
 	}
+	c.decisionPoints(ctx)
 	return c, c.fixtures()
+}
+
+// decisionPoints warns of decision points whose metadata cannot be used. They need
+// not be up for a start.
+func (c *Checked) decisionPoints(ctx context.Context) {
+	for _, d := range c.active.Points {
+		p := d.(*point)
+		if err := p.client.Check(ctx); err != nil {
+			c.warn(c.placet.o.Config.File(), "decision_points."+p.config.Name, err.Error())
+		}
+	}
 }
 
 // approvers makes the check of an activation, and warns of questions that nobody

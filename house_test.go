@@ -25,22 +25,30 @@ var house = map[string][]string{
 
 	"credential": {"canon", "record"},
 
-	"identity": {"canon", "record"},
-	"registry": {"canon", "record", "yamlfile"},
-	"policy":   {"canon", "record"},
-	"config":   {"yamlfile"},
+	"identity":         {"canon", "record"},
+	"identity/idptest": {}, // a real provider, for tests
+	"registry":         {"canon", "record", "yamlfile"},
+	"policy":           {"canon", "record"},
+	"config":           {"yamlfile"},
+	"issuer":           {"identity", "record", "yamlfile"},
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
 
-	"policy/rego":     {"canon", "policy", "record"},
+	"policy/rego":    {"canon", "policy", "record"},
+	"policy/authzen": {"canon", "policy", "record"},
+
+	"policy/authzen/pdptest": {"canon"}, // a decision point for tests
+
 	"store/sqlite":    {"canon", "dispatch", "record"},
 	"store/storetest": {"canon", "dispatch", "record"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/mcp":        {"canon", "dispatch", "record", "registry"},
-	"edge/mcp":        {"canon", "dispatch", "identity", "record", "registry"},
-	"edge/console":    {"record"},
-	"edge/api":        {"canon", "dispatch", "identity", "policy", "record", "registry"},
+	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
+	"edge/console":    {"canon", "dispatch", "identity", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "policy", "record", "registry"},
+	"edge/oauth":      {"canon"},
+	"edge/front":      {},
 }
 
 // top are the packages that wire: they may import everything but each other's tops.

@@ -25,8 +25,10 @@ import (
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
+	"github.com/placet-dev/placet/edge/front"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -41,6 +43,7 @@ type Options struct {
 	Tools   []Tool          // tools of the embedding program
 	Local   *identity.Local // the development issuer; refused beside configured issuers
 	Tenants []string        // those the development issuer may name; default "dev"
+	Users   issuer.Users    // who may sign in at the development issuer, which is then served; nil: it is not
 
 	Log       *slog.Logger                      // nil: no log
 	Clock     func() time.Time                  // nil: time.Now
@@ -91,8 +94,10 @@ type Placet struct {
 	servers  *toolmcp.Invoker
 	engine   *rego.Engine
 	signer   *credential.Signer
+	issuer   *issuer.Issuer // nil without users of its own
 	mcp      *edgemcp.Handler
 	handler  http.Handler
+	ignored  *front.Ignored
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -107,12 +112,18 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
-	p := &Placet{o: o, engine: rego.New()}
+	if o, err = o.withSignIn(ctx); err != nil {
+		return nil, err
+	}
+	p := &Placet{o: o, engine: rego.New(), ignored: front.NewIgnored(o.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}()
+	if p.issuer, err = o.openIssuer(); err != nil {
+		return nil, err
+	}
 	if p.verifier, err = o.verifier(); err != nil {
 		return nil, err
 	}
@@ -154,10 +165,7 @@ func (o Options) limits() dispatch.Limits {
 // doors makes the HTTP handlers.
 func (p *Placet) doors() error {
 	c := p.o.Config
-	var issuers []string
-	for _, i := range c.Issuers {
-		issuers = append(issuers, i.Issuer)
-	}
+	resource := p.oauth()
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
@@ -167,7 +175,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, Issuers: issuers, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Ignored: p.ignored.Note, Wait: c.Approvals.Wait, Version: p.o.Version,
 	})
 	if err != nil {
 		return err
@@ -175,12 +183,17 @@ func (p *Placet) doors() error {
 	p.mcp = mcp
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
+	resource.Mount(mux)
 	if err := p.mountConsole(mux); err != nil {
 		return err
+	}
+	if p.issuer != nil {
+		p.issuer.Mount(mux)
 	}
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
+		OAuth:     resource,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
@@ -193,7 +206,7 @@ func (p *Placet) doors() error {
 			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines()}, err
 		},
 	}))
-	p.handler = mux
+	p.handler = front.Plain(p.ignored.Headers(mux))
 	return nil
 }
 
@@ -225,8 +238,13 @@ func (p *Placet) Verifier() *identity.Verifier { return p.verifier }
 // Servers reaches the MCP servers of the registry.
 func (p *Placet) Servers() *toolmcp.Invoker { return p.servers }
 
-// Handler serves every door: /mcp, /v1 and their metadata.
+// Handler serves every door: /mcp, /v1 and their metadata, and the development
+// issuer where people may sign in at it.
 func (p *Placet) Handler() http.Handler { return p.handler }
+
+// Ignored is how often something was sent that looks like identity and is none, by
+// what it was. The log tells it too.
+func (p *Placet) Ignored() map[string]int64 { return p.ignored.Counts() }
 
 // Broken is closed when the store can no longer tell what is durable; the
 // process must end then.

@@ -65,6 +65,7 @@ var measurements = []struct {
 	{"dispatch_vs_rawinsert", (*bench).dispatchVersusRaw},
 	{"gateway", (*bench).gateway},
 	{"decision_vs_opa", (*bench).decisionVersusOPA},
+	{"identity_vs_jose", (*bench).identityVersusJose},
 	{"resources", (*bench).resources},
 }
 

@@ -20,12 +20,22 @@ func (c *Config) Check(fail func(key, message string)) {
 	}
 	c.checkListen(fail)
 	c.checkStore(fail)
-	seen := map[string]bool{}
+	c.checkResource(fail)
+	seen, clients := map[string]bool{}, 0
 	for _, i := range c.Issuers {
+		if i.Client != nil {
+			clients++
+		}
 		if seen[i.Issuer] {
 			fail("issuers", "lists "+i.Issuer+" twice")
 		}
 		seen[i.Issuer] = true
+	}
+	if clients > 1 {
+		fail("issuers", "has two with client; whoever registers gets one client, so one issuer may have it")
+	}
+	if c.Console != nil && !seen[c.Console.Issuer] {
+		fail("console", "signs in at an issuer that is not one of the issuers: whom its tokens name would not be known")
 	}
 	layers := map[string]bool{}
 	for _, l := range c.Policy.Layers {
@@ -34,6 +44,7 @@ func (c *Config) Check(fail func(key, message string)) {
 		}
 		layers[l.Name] = true
 	}
+	c.checkPoints(fail)
 	for _, w := range c.Workloads {
 		if !layerName.MatchString(w.Key) {
 			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")
@@ -67,6 +78,23 @@ func (c *Config) checkListen(fail func(key, message string)) {
 	}
 }
 
+// checkResource holds to RFC 9728 section 1.2, and lets other schemes through:
+// some providers name resources by an ID URI of their own, such as api://placet.
+func (c *Config) checkResource(fail func(key, message string)) {
+	if c.Resource == "" {
+		return
+	}
+	u, err := url.Parse(c.Resource)
+	switch {
+	case err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(c.Resource, " \"\\"):
+		fail("resource", "wants a URL such as https://tools.example.com/mcp")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+		fail("resource", "must be https beyond this machine")
+	case c.Resource == c.ConsoleAudience():
+		fail("resource", "must not be public_url + /console: tokens for that may answer approvals")
+	}
+}
+
 func (c *Config) checkStore(fail func(key, message string)) {
 	switch path, sqlite := strings.CutPrefix(c.Store, "sqlite:"); {
 	case sqlite && path != "" && !strings.HasPrefix(path, "//") && !strings.ContainsAny(path, "?\x00"):
@@ -96,6 +124,54 @@ func (l *Layer) Check(fail func(key, message string)) {
 	}
 }
 
+// checkPoints compares decision points with one another and with the issuers.
+func (c *Config) checkPoints(fail func(key, message string)) {
+	names := map[string]bool{}
+	for _, p := range c.Points {
+		if names[p.Name] {
+			fail("decision_points", fmt.Sprintf("has two named %q", p.Name))
+		}
+		names[p.Name] = true
+		if len(c.Issuers) > 1 && !strings.Contains(p.Subject.ID, "{issuer}") {
+			fail("decision_points", fmt.Sprintf("%q gets subjects without {issuer}, and there are several issuers: equal subjects of two would be one", p.Name))
+		}
+	}
+}
+
+// Check is the rules of a decision point.
+func (p *DecisionPoint) Check(fail func(key, message string)) {
+	if !layerName.MatchString(p.Name) {
+		fail("name", "is lower-case letters, digits and _ . -, and starts with a letter")
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		fail("url", "wants a URL such as https://pdp.example.com")
+	} else if u.Scheme == "http" && !loopbackHost(u.Hostname()) {
+		fail("url", "must be https beyond this machine: whoever answers there decides")
+	}
+	if p.Timeout <= 0 || p.Timeout > 5*time.Second {
+		fail("timeout", "must be more than 0 and at most 5s")
+	}
+}
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+// Check is the rules of a decision point's subjects.
+func (s *PointSubject) Check(fail func(key, message string)) {
+	if s.Type == "" {
+		fail("type", "wants a type, such as identity or user")
+	}
+	for _, name := range placeholder.FindAllString(s.ID, -1) {
+		if !slices.Contains([]string{"{subject}", "{issuer}", "{tenant}"}, name) {
+			fail("id", "knows {subject}, {issuer} and {tenant}, not "+name)
+			return
+		}
+	}
+	if !strings.Contains(s.ID, "{subject}") || strings.ContainsAny(placeholder.ReplaceAllString(s.ID, ""), "{}") {
+		fail("id", "wants {subject}, without which all principals would be one, such as {subject}@{issuer}")
+	}
+}
+
 // Check is the rules of an issuer.
 func (i *Issuer) Check(fail func(key, message string)) {
 	u, err := url.Parse(i.Issuer)
@@ -109,6 +185,12 @@ func (i *Issuer) Check(fail func(key, message string)) {
 			fail("keys", "must be https beyond this machine")
 		}
 	}
+	if i.MaxTokenAge < time.Minute || i.MaxTokenAge > 24*time.Hour {
+		fail("max_token_age", "must be between 1m and 24h")
+	}
+	if i.Skew < time.Second || i.Skew > 5*time.Minute {
+		fail("skew", "must be between 1s and 5m")
+	}
 	claim, byClaim := cutClaim(i.Tenant)
 	switch {
 	case byClaim && claim == "":
@@ -117,6 +199,16 @@ func (i *Issuer) Check(fail func(key, message string)) {
 		fail("tenants", "is needed with a claim: without the list, the issuer could name any tenant")
 	case !byClaim && i.Tenants != nil:
 		fail("tenants", "goes with tenant: claims.NAME; a constant tenant is the only one")
+	}
+}
+
+// Check is the rules of a client.
+func (c *Client) Check(fail func(key, message string)) {
+	if c.ID == "" || strings.ContainsFunc(c.ID, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		fail("id", "wants the client_id as the provider gives it")
+	}
+	if c.CallbackPort < 1 || c.CallbackPort > 65535 {
+		fail("callback_port", "wants a port, 1 to 65535")
 	}
 }
 

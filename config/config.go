@@ -14,19 +14,21 @@ type Config struct {
 	Listen      string           `yaml:"listen" default:"127.0.0.1:8088" doc:"Address and port to listen on. Plain HTTP on loopback only; elsewhere set tls."`
 	TLS         *TLS             `yaml:"tls" doc:"Certificate and key of this server."`
 	PublicURL   string           `yaml:"public_url" doc:"What clients and approvers open. Default: listen, as a URL. Audience and links depend on it."`
+	Resource    string           `yaml:"resource" doc:"What this server is called as an OAuth resource (RFC 9728), at every door. Default: public_url + /mcp. Default audience of every issuer."`
 	Store       string           `yaml:"store,required" doc:"Where records are kept: sqlite:PATH."`
 	Registry    yamlfile.Strings `yaml:"registry,required" doc:"Files that name the tools, each with its lock beside it."`
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
+	Points      []DecisionPoint  `yaml:"decision_points" doc:"Decision points outside of this server that are asked about what calls name (AuthZEN)."`
 	Issuers     []Issuer         `yaml:"issuers" doc:"Who may say who is calling."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
+	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
-	Console        yamlfile.Later `yaml:"console" doc:"Login of the console."`
 	Credentials    yamlfile.Later `yaml:"credentials" doc:"How tools are called."`
 	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
@@ -52,7 +54,7 @@ func (*Config) Hints() map[string]string {
 	return map[string]string{
 		"database": "store: sqlite:PATH", "port": "listen: ADDRESS:PORT", "address": "listen: ADDRESS:PORT",
 		"tools": "registry: [tools.yaml]", "env": "environment", "url": "public_url", "log": "telemetry: {log: …}",
-		"layers": "policy: {layers: […]}", "certificate": "tls: {certificate: …, key: …}",
+		"layers": "policy: {layers: […]}", "pdp": "decision_points", "authzen": "decision_points", "certificate": "tls: {certificate: …, key: …}",
 	}
 }
 
@@ -67,7 +69,12 @@ func (c *Config) StorePath() string { return c.storePath }
 
 // Audience is what tokens for calling tools are for, where an issuer says
 // nothing else.
-func (c *Config) Audience() string { return c.PublicURL + "/mcp" }
+func (c *Config) Audience() string {
+	if c.Resource != "" {
+		return c.Resource
+	}
+	return c.PublicURL + "/mcp"
+}
 
 // ConsoleAudience is what tokens for answering approvals are for (rule D4).
 func (c *Config) ConsoleAudience() string { return c.PublicURL + "/console" }
@@ -102,7 +109,36 @@ type For struct {
 	Tools   []string `yaml:"tools" doc:"Tools of the registry."`
 }
 
-// Mode says whether a layer's verdict is applied.
+// DecisionPoint is asked, by the OpenID Authorization API 1.0 (AuthZEN), whether
+// a caller may use what a call names.
+type DecisionPoint struct {
+	Name     string             `yaml:"name,required" doc:"Name of the decision point, in events."`
+	URL      string             `yaml:"url,required" doc:"Its URL; questions go to /access/v1/evaluation and /access/v1/evaluations there."`
+	Discover bool               `yaml:"discover" doc:"Read where questions go from its metadata, which must name url, and only url's host."`
+	Timeout  time.Duration      `yaml:"timeout" default:"200ms" doc:"How long a question may take; slower, broken or silent denies."`
+	Batch    bool               `yaml:"batch" default:"true" doc:"Ask about several things in one request; false: one request for each."`
+	Semantic Semantic           `yaml:"semantic" default:"execute_all" doc:"How it goes through several things."`
+	Token    yamlfile.SecretRef `yaml:"token" doc:"Reference to the bearer credential that it wants: env:NAME or file:PATH."`
+	For      For                `yaml:"for" doc:"Calls that it is asked about; without it, all."`
+	Mode     Mode               `yaml:"mode" default:"enforce" doc:"observe: its answer is recorded, not applied."`
+	Subject  PointSubject       `yaml:"subject" doc:"How it knows principals."`
+
+	SendArguments bool `yaml:"send_arguments" doc:"Give it the call's arguments."`
+	ShowReasons   bool `yaml:"show_reasons" doc:"Let the model read what it gives as the user's reason."`
+}
+
+// PointSubject is how a decision point knows principals.
+type PointSubject struct {
+	Type string `yaml:"type" default:"identity" doc:"The subject's type, such as identity or user."`
+	ID   string `yaml:"id" default:"{subject}@{issuer}" doc:"The subject's ID, of {subject}, {issuer} and {tenant}."`
+}
+
+// Semantic is how a decision point goes through several things.
+type Semantic string
+
+func (Semantic) Choices() []string { return []string{"execute_all", "deny_on_first_deny"} }
+
+// Mode says whether the verdict of a layer or decision point is applied.
 type Mode string
 
 const (
@@ -117,15 +153,17 @@ type Issuer struct {
 	Issuer     string           `yaml:"issuer,required" doc:"The issuer's URL, exactly as its tokens give it."`
 	Audience   yamlfile.Strings `yaml:"audience" doc:"Audiences that its tokens may name. Default: public_url + /mcp."`
 	Algorithms []Algorithm      `yaml:"algorithms,required" doc:"Signature algorithms that are accepted."`
-	TokenTypes []string         `yaml:"token_types" default:"at+jwt,JWT" doc:"Values of the token's typ header that are accepted."`
+	TokenTypes []string         `yaml:"token_types" default:"at+jwt,JWT" doc:"Values of the token's typ header that are accepted; none: the header has no typ."`
 	Tenant     string           `yaml:"tenant,required" doc:"The one tenant it speaks for, or claims.NAME with tenants."`
 	Tenants    []string         `yaml:"tenants" doc:"Tenants that the claim may name."`
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`
 	Keys       string           `yaml:"keys" doc:"JWKS file, or its URL. Default: discovery at the issuer."`
 
-	Client      yamlfile.Later `yaml:"client" doc:"What MCP clients are told to register as."`
-	MaxTokenAge yamlfile.Later `yaml:"max_token_age" doc:"How old a token may be."`
-	Delegation  yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
+	MaxTokenAge time.Duration `yaml:"max_token_age" default:"15m" doc:"A token counts at most this long after it was issued (iat), whatever its exp. So long may a lost membership go unnoticed."`
+	Skew        time.Duration `yaml:"skew" default:"30s" doc:"How far the issuer's clock may be ahead, for nbf and iat. exp has no tolerance."`
+	Client      *Client       `yaml:"client" doc:"The public client that MCP clients are told to use, where the provider does not register clients itself. One issuer may have it."`
+
+	Delegation yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 }
 
 // TenantClaim returns the claim that names the tenant, or "" when the tenant is
@@ -135,6 +173,14 @@ func (i Issuer) TenantClaim() string {
 		return claim
 	}
 	return ""
+}
+
+// Client is a public client (without a secret) that the operator registered at
+// the provider, for every program that connects here.
+type Client struct {
+	ID           string   `yaml:"id,required" doc:"Its client_id at the provider."`
+	CallbackPort int      `yaml:"callback_port,required" doc:"The port of its redirect URI on loopback, as registered at the provider."`
+	Scopes       []string `yaml:"scopes" doc:"What clients are told to ask for, where the provider spells scopes otherwise than its tokens do. Default: the scopes of the tools."`
 }
 
 // Claims maps claims to what they say. A dot goes into a claim that is an object.
@@ -212,6 +258,30 @@ type Approvers struct {
 	Approvers []string      `yaml:"approvers,required" doc:"group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER."`
 	Quorum    int           `yaml:"quorum" default:"1" doc:"How many distinct persons must say yes."`
 	Expires   time.Duration `yaml:"expires" default:"4h" doc:"How long the question and its yes hold."`
+}
+
+// Console is the login of the console, as a client of one of the issuers. Its
+// redirect URI there is public_url + /console/callback, and after signing out the
+// browser returns to public_url + /console.
+type Console struct {
+	Issuer       string             `yaml:"issuer,required" doc:"One of the issuers, whose people answer and operate."`
+	ClientID     string             `yaml:"client_id,required" doc:"The console's client at the issuer. It is for approving alone: agents use another one."`
+	ClientSecret yamlfile.SecretRef `yaml:"client_secret" doc:"Reference to its secret: env:NAME or file:PATH. Without it, it is a public client; PKCE is used in any case."`
+	Scopes       yamlfile.Strings   `yaml:"scopes" default:"openid" doc:"Scopes that are asked for; openid always is. With offline_access, sign-ins are renewed where the issuer allows it."`
+	Ask          Ask                `yaml:"ask" default:"resource" doc:"The parameter by which public_url + /console is asked for as the token's audience: resource (RFC 8707), audience, or none where the client or a scope stands for it."`
+}
+
+// Ask is a parameter that names an audience.
+type Ask string
+
+const (
+	AskResource Ask = "resource"
+	AskAudience Ask = "audience"
+	AskNone     Ask = "none"
+)
+
+func (Ask) Choices() []string {
+	return []string{string(AskResource), string(AskAudience), string(AskNone)}
 }
 
 // Telemetry is what this server says about itself.

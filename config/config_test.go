@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	}
 	i := c.Issuers[0]
 	if i.Audience[0] != c.Audience() || i.TokenTypes[0] != "at+jwt" || i.TokenTypes[1] != "JWT" || i.TenantClaim() != "" || i.Claims.Subject != "sub" ||
-		strings.Join(i.Claims.Agent, " ") != "act.sub azp client_id" || strings.Join(i.Claims.Scopes, " ") != "scope scp" || i.Claims.Groups != "" {
+		strings.Join(i.Claims.Agent, " ") != "act.sub azp client_id" || strings.Join(i.Claims.Scopes, " ") != "scope scp" || i.Claims.Groups != "" || i.MaxTokenAge != 15*time.Minute || i.Skew != 30*time.Second || i.Client != nil {
 		t.Errorf("issuer %+v", i)
 	}
 	read := ""
@@ -88,7 +88,14 @@ func TestProblems(t *testing.T) {
 		{"claim without list", issuer("tenant: claims.t"), "placet.yaml:5:11: issuers[0].tenants: is needed with a claim: without the list, the issuer could name any tenant"},
 		{"both tenants", issuer("tenant: a, tenants: [b]"), "placet.yaml:5:65: issuers[0].tenants: goes with tenant: claims.NAME; a constant tenant is the only one"},
 		{"keys in the clear", issuer("tenant: a, keys: http://idp/jwks"), "placet.yaml:5:65: issuers[0].keys: must be https beyond this machine"},
-		{"client later", issuer("tenant: a, client: {id: x}"), "placet.yaml:5:65: issuers[0].client: is not supported yet; remove the key"},
+		{"client without port", issuer("tenant: a, client: {id: x}"), "placet.yaml:5:65: issuers[0].client: needs the key callback_port: The port of its redirect URI on loopback, as registered at the provider."},
+		{"client's port", issuer("tenant: a, client: {id: x, callback_port: 0}"), "placet.yaml:5:81: issuers[0].client.callback_port: wants a port, 1 to 65535"},
+		{"two clients", with("issuers: [{issuer: https://a, algorithms: [RS256], tenant: a, client: {id: x, callback_port: 1}}, {issuer: https://b, algorithms: [RS256], tenant: a, client: {id: x, callback_port: 1}}]"), "placet.yaml:5:1: issuers: has two with client; whoever registers gets one client, so one issuer may have it"},
+		{"token age", issuer("tenant: a, max_token_age: 0s"), "placet.yaml:5:65: issuers[0].max_token_age: must be between 1m and 24h"},
+		{"skew", issuer("tenant: a, skew: 10m"), "placet.yaml:5:65: issuers[0].skew: must be between 1s and 5m"},
+		{"resource", with("resource: mcp"), "placet.yaml:5:1: resource: wants a URL such as https://tools.example.com/mcp"},
+		{"resource in the clear", with("resource: http://tools.example.com/mcp"), "placet.yaml:5:1: resource: must be https beyond this machine"},
+		{"resource is the console", with("public_url: https://a\nresource: https://a/console"), "placet.yaml:6:1: resource: must not be public_url + /console: tokens for that may answer approvals"},
 		{"workload's key itself", with("workloads: {a: {key: plk_abc, permissions: [vouch]}}"), "placet.yaml:5:17: workloads.a.key: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
 		{"workload's permission", with("workloads: {a: {key: env:A, permissions: [approve]}}"), "placet.yaml:5:43: workloads.a.permissions[0]: wants one of propose, vouch, read, operate"},
 		{"workload's permission twice", with("workloads: {a: {key: env:A, permissions: [read, read]}}"), "placet.yaml:5:29: workloads.a.permissions: lists read twice"},
@@ -99,6 +106,18 @@ func TestProblems(t *testing.T) {
 		{"quorum 0", with(`approvals: {default: {approvers: ["group:a"], quorum: 0}}`), "placet.yaml:5:47: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
 		{"quorum of one", with(`approvals: {default: {approvers: ["principal:a@b"], quorum: 2}}`), "placet.yaml:5:53: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
 		{"approver", with(`approvals: {default: {approvers: [support]}}`), "placet.yaml:5:23: approvals.default.approvers: wants group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER"},
+		{"decision point in the clear", with("decision_points: [{name: a, url: http://pdp}]"), "placet.yaml:5:29: decision_points[0].url: must be https beyond this machine: whoever answers there decides"},
+		{"decision point's URL", with("decision_points: [{name: a, url: https://u:p@pdp}]"), "placet.yaml:5:29: decision_points[0].url: wants a URL such as https://pdp.example.com"},
+		{"decision point without URL", with("decision_points: [{name: a}]"), "placet.yaml:5:19: decision_points[0]: needs the key url: Its URL; questions go to /access/v1/evaluation and /access/v1/evaluations there."},
+		{"decision point's name", with("decision_points: [{name: A, url: https://pdp}]"), "placet.yaml:5:20: decision_points[0].name: is lower-case letters, digits and _ . -, and starts with a letter"},
+		{"decision point twice", with("decision_points: [{name: a, url: https://pdp}, {name: a, url: https://pdp}]"), `placet.yaml:5:1: decision_points: has two named "a"`},
+		{"decision point's timeout", with("decision_points: [{name: a, url: https://pdp, timeout: 6s}]"), "placet.yaml:5:47: decision_points[0].timeout: must be more than 0 and at most 5s"},
+		{"decision point's semantic", with("decision_points: [{name: a, url: https://pdp, semantic: permit_on_first_permit}]"), "placet.yaml:5:47: decision_points[0].semantic: wants one of execute_all, deny_on_first_deny"},
+		{"decision point's token itself", with("decision_points: [{name: a, url: https://pdp, token: abc}]"), "placet.yaml:5:47: decision_points[0].token: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
+		{"one subject for all", with("decision_points: [{name: a, url: https://pdp, subject: {id: someone}}]"), "placet.yaml:5:57: decision_points[0].subject.id: wants {subject}, without which all principals would be one, such as {subject}@{issuer}"},
+		{"unknown part of a subject", with(`decision_points: [{name: a, url: https://pdp, subject: {id: "{subject}@{email}"}}]`), "placet.yaml:5:57: decision_points[0].subject.id: knows {subject}, {issuer} and {tenant}, not {email}"},
+		{"subjects of two issuers", with("issuers: [{issuer: https://a, algorithms: [RS256], tenant: t}, {issuer: https://b, algorithms: [RS256], tenant: t}]\ndecision_points: [{name: p, url: https://pdp, subject: {id: \"{subject}\"}}]"),
+			`placet.yaml:6:1: decision_points: "p" gets subjects without {issuer}, and there are several issuers: equal subjects of two would be one`},
 		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
 		{"port", with("port: 80"), "placet.yaml:5:1: port: is not a key here; did you mean listen: ADDRESS:PORT?"},
 	} {
@@ -117,7 +136,7 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "console", "credentials", "identities", "delegation", "agents", "money", "ingress", "quota", "alerts", "retention", "providers",
+		"trusted_proxies", "credentials", "identities", "delegation", "agents", "money", "ingress", "quota", "alerts", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.turns_per_run", "runs.money", "runs.depth", "runs.fan_out",
 		"calls.record_arguments", "calls.retention", "approvals.notify", "telemetry.metrics", "telemetry.traces",
 	} {
@@ -132,7 +151,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, key := range []string{"client", "max_token_age", "delegation"} {
+	for _, key := range []string{"delegation"} {
 		_, err := Parse("placet.yaml", "/", []byte(minimal+"issuers: [{issuer: https://a, algorithms: [RS256], tenant: a, "+key+": x}]"))
 		if err == nil || !strings.Contains(err.Error(), key+": is not supported yet") {
 			t.Errorf("%s: %v", key, err)
@@ -183,7 +202,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, Issuer{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

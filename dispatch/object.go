@@ -39,6 +39,7 @@ type Judgement struct {
 	Public  string // may be shown to the model; optional
 	Private string // for operators; optional
 	Version string // digest of the decision point's configuration
+	Observe bool   // recorded, not applied (rule H3)
 }
 
 // DecisionPoint judges access to objects outside of this process.

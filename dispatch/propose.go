@@ -449,3 +449,15 @@ func (b *Boundary) Refuse(ctx context.Context, c identity.Caller, tool string, c
 	}
 	return b.refuse(ctx, c, b.clock(), tool, code, why)
 }
+
+// Lacks records that a door turned somebody known away for want of a permission.
+// what names the operation, never a value of the request. A workload without a
+// tenant has no log of its own.
+func (b *Boundary) Lacks(ctx context.Context, l identity.Lack, what string) error {
+	if l.Tenant == "" {
+		b.log.WarnContext(ctx, "dispatch: a workload without a tenant lacks a permission", "workload", l.Who.Workload, "permission", string(l.Permission))
+		return nil
+	}
+	event := record.Event{At: b.clock(), Tenant: l.Tenant, Kind: record.EventRefused, Who: l.Who}
+	return b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: "lacks the permission " + string(l.Permission) + ": " + what}))
+}

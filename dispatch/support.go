@@ -245,7 +245,7 @@ func (e *evaluation) checkPoints(ctx context.Context, objects []object) bool {
 			continue
 		}
 		e.judged = append(e.judged, j.Version...)
-		r := record.Reason{Rule: j.Rule, Verdict: record.Allow, Private: j.Private, Version: j.Version}
+		r := record.Reason{Rule: j.Rule, Verdict: record.Allow, Private: j.Private, Version: j.Version, Observe: j.Observe}
 		switch {
 		case err != nil:
 			r.Rule, r.Verdict, r.Code, r.Private = orRule(j.Rule), record.Deny, record.CodeCannotDecide, err.Error()

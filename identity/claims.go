@@ -82,7 +82,8 @@ func listClaim(value []byte, separator string) ([]string, bool) {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), all(out, printable)
+	out = slices.Compact(out)
+	return out, all(out, printable)
 }
 
 // timeClaim reads a NumericDate (RFC 7519 section 2).
@@ -159,10 +160,8 @@ func (i Issuer) groupsOf(claims []byte) ([]record.Group, error) {
 	if i.Claims.Groups == "" {
 		return nil, nil
 	}
-	elsewhere, _ := canon.Lookup(claims, "_claim_names")
-	_, distributed := canon.Lookup(elsewhere, i.Claims.Groups)
-	if has, _ := canon.Lookup(claims, "hasgroups"); distributed || string(has) == "true" {
-		return nil, refuse(checkGroups, record.Unauthenticated, "the token leaves its groups out because there are too many; let the issuer send only the groups assigned to this application")
+	if overage(claims, i.Claims.Groups) {
+		return nil, refuse(checkOverage, record.Unauthenticated, "groups overage: the token leaves its groups out because there are too many, and says where they could be asked for; let the issuer send only the groups assigned to this application, or roles")
 	}
 	value, ok := claim(claims, i.Claims.Groups)
 	if !ok {
@@ -179,12 +178,41 @@ func (i Issuer) groupsOf(claims []byte) ([]record.Group, error) {
 	return groups, nil
 }
 
+// overage reports whether a token says that its groups are elsewhere: as a
+// distributed claim (OpenID Connect Core section 5.6.2), or in one of the forms in
+// which Entra points to its directory.
+func overage(claims []byte, name string) bool {
+	top := name
+	if !strings.Contains(name, "/") {
+		top, _, _ = strings.Cut(name, ".")
+	}
+	names, _ := canon.Lookup(claims, "_claim_names")
+	sources, _ := canon.Lookup(claims, "_claim_sources")
+	has, _ := canon.Lookup(claims, "hasgroups")
+	value, _ := canon.Lookup(claims, top)
+	pointer, isText := canon.Text(value)
+	_, distributed := canon.Lookup(names, top)
+	_, pointed := canon.Lookup(sources, pointer)
+	if distributed || isText && pointed || string(has) == "true" || string(has) == `"true"` {
+		return true
+	}
+	for member := range canon.Members(claims) {
+		if strings.HasPrefix(member, top+":") { // groups:src1
+			return true
+		}
+	}
+	return false
+}
+
 // agentOf reads which workload acts. Problems are kept and told to callers only:
 // a person has no agent.
-func (i Issuer) agentOf(claims []byte) (record.AgentID, string) {
+func (i Issuer) agentOf(claims []byte, actors []string) (record.AgentID, string) {
 	name, _, ok := firstClaim(claims, i.Claims.Agent)
 	if !ok {
 		return "", "the token names no agent: it has none of " + strings.Join(i.Claims.Agent, ", ")
+	}
+	if i.passedOver(name, actors) {
+		return "", "somebody acts for this token's subject (act), and is not named by any of " + strings.Join(i.Claims.Agent, ", ") + " that begins with act"
 	}
 	text, problem := nameClaim(claims, name)
 	return record.AgentID(text), problem

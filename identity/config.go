@@ -24,7 +24,7 @@ type Issuer struct {
 	Audience        []string // what proposing tokens are made for
 	ConsoleAudience string   // what answering tokens are made for; empty: nobody of this issuer can answer
 	Algorithms      []string // pinned; the token's alg must be one of them
-	TokenTypes      []string // pinned, any case; default at+jwt and JWT
+	TokenTypes      []string // pinned, any case; default at+jwt and JWT; none: the header states no typ
 	Tenant          string   // the tenant it speaks for, or
 	TenantClaim     string   // the claim that names it, and
 	Tenants         []string // the tenants that claim may name
@@ -34,6 +34,7 @@ type Issuer struct {
 	Skew            time.Duration // tolerated on nbf and iat; default 30 s. exp has no tolerance
 	MaxTokenAge     time.Duration // a token counts no longer than this after iat; 0: until exp
 	Local           bool          // the issuer of a development server; stands alone
+	Address         string        // the URL by which a development issuer also calls itself in iss; principals keep Issuer
 }
 
 // Claims says which claims count. A name without a slash may be a path such as
@@ -112,6 +113,8 @@ func (i Issuer) problem() string {
 		return "has keys twice"
 	case i.Skew < 0 || i.Skew > 5*time.Minute:
 		return "the clock skew must be between 0 and 5 minutes"
+	case i.Address != "" && !i.Local:
+		return "only a development issuer has a second name"
 	case i.MaxTokenAge < 0:
 		return "the token age must not be negative"
 	}

@@ -27,6 +27,7 @@ type Explanation struct {
 	Agent    record.AgentID   `json:"agent"`
 	Scopes   []string         `json:"scopes"`
 	Groups   []record.Group   `json:"groups"`
+	Actors   []string         `json:"actors,omitempty"` // who acts for the principal, the current one first
 	Audience []string         `json:"audience"`
 	Expires  time.Time        `json:"expires,omitzero"`
 	Workload string           `json:"workload,omitempty"`
@@ -54,7 +55,7 @@ type Header struct {
 // order is that in which a token is examined for a role; a test holds it to that.
 func order(last string) []string {
 	return []string{checkFormat, checkIssuer, checkAlgorithm, checkType, checkKey, checkSignature, checkLifetime,
-		checkSubject, checkTenant, checkScopes, checkGroups, checkAudience, last}
+		checkSubject, checkTenant, checkScopes, checkOverage, checkGroups, checkActors, checkAudience, last}
 }
 
 // Explain makes the same checks as Caller and Person, and says how they went. A
@@ -120,7 +121,7 @@ func (e *Explanation) state(bearer string) {
 
 func (e *Explanation) identify(r *verified) {
 	e.Tenant, e.Subject, e.Agent, e.Expires = r.tenant, r.principal, r.agent, r.expires
-	e.Scopes, e.Groups, e.Audience = slices.Clone(r.scopes), slices.Clone(r.groups), slices.Clone(r.audience)
+	e.Scopes, e.Groups, e.Actors, e.Audience = slices.Clone(r.scopes), slices.Clone(r.groups), slices.Clone(r.actors), slices.Clone(r.audience)
 }
 
 func (e *Explanation) accept(as string, r *verified, checks []string) {

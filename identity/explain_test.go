@@ -33,6 +33,7 @@ func TestExplain(t *testing.T) {
 		"both audiences":   {bearer(mint(t, k.rsa, rs256(), claims(at).with("aud", []string{console, mcp}))), "", "audience", "cannot answer"},
 		"wrong audience":   {bearer(mint(t, k.rsa, rs256(), claims(at).with("aud", "x"))), "", "audience", "ask the issuer for audience " + mcp},
 		"expired":          {bearer(mint(t, k.rsa, rs256(), claims(at).with("exp", 1))), "", "lifetime", "expired at 1970-01-01T00:00:01Z; get a new one"},
+		"groups overage":   {bearer(mint(t, k.rsa, rs256(), claims(at).with("groups", nil, "_claim_names", object{"groups": "src1"}))), "", "groups_overage", "groups overage: "},
 		"nothing":          {identity.Credentials{}, "", "format", "no token"},
 		"garbage":          {bearer("\x1b[31m.\x00.x"), "", "format", "not base64url"},
 	} {

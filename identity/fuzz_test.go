@@ -44,6 +44,8 @@ func FuzzClaims(f *testing.F) {
 	f.Add(text(f, eddsa()), text(f, supportClaims(at)))
 	f.Add(text(f, eddsa()), text(f, supportClaims(at).with("act", object{"sub": "x"})))
 	f.Add(`{"alg":"EdDSA","kid":"ed","typ":"JWT","typ":"at+jwt"}`, text(f, supportClaims(at)))
+	f.Add(text(f, eddsa()), text(f, supportClaims(at).with("act", chain(5))))
+	f.Add(text(f, eddsa()), text(f, supportClaims(at).with("act", object{"sub": "x", "act": []any{}})))
 	f.Add(text(f, eddsa()), text(f, supportClaims(at).with("scope", []any{1, nil}, "org", "acme")))
 	f.Add(text(f, eddsa()), `{"iss":"`+support+`","aud":["`+mcp+`"],"sub":"\ud83d\ude02","exp":1e10,"client_id":"a","org":{"id":"acme"}}`)
 	f.Fuzz(func(t *testing.T, header, claims string) {

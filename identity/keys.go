@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -177,6 +178,9 @@ func parseKeys(text []byte, algorithms []string) ([]jose.JSONWebKey, error) {
 		if _, private := canon.Lookup(element, "d"); private {
 			return nil, record.Errorf(record.Invalid, "the key set holds a private key; publish only public ones")
 		}
+		if !forVerifying(element) {
+			continue
+		}
 		var key jose.JSONWebKey
 		if err := key.UnmarshalJSON(element); err != nil || !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" {
 			continue
@@ -189,4 +193,15 @@ func parseKeys(text []byte, algorithms []string) ([]jose.JSONWebKey, error) {
 		return nil, record.Errorf(record.Invalid, "the key set holds no public key for %v (RSA keys need 2048 bits)", algorithms)
 	}
 	return keys, nil
+}
+
+// forVerifying reports whether a key is published for checking signatures, as far
+// as it says what for (RFC 7517 section 4.3). The library does not look at it.
+func forVerifying(key []byte) bool {
+	ops, stated := canon.Lookup(key, "key_ops")
+	if !stated {
+		return true
+	}
+	names, ok := listClaim(ops, "")
+	return ok && ops[0] == '[' && slices.Contains(names, "verify")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ type Local struct {
 	key   ed25519.PrivateKey
 	clock func() time.Time
 
-	mu     sync.Mutex // guards random
+	mu     *sync.Mutex // guards random, also for the issuer under its other name
 	random io.Reader
 }
 
@@ -46,7 +47,7 @@ func NewLocal(name string, random io.Reader, clock func() time.Time) (*Local, er
 	if _, err := io.ReadFull(random, seed); err != nil {
 		return nil, fmt.Errorf("read randomness for the local issuer's key: %w", err)
 	}
-	return &Local{name: name, key: ed25519.NewKeyFromSeed(seed), clock: clock, random: random}, nil
+	return &Local{name: name, key: ed25519.NewKeyFromSeed(seed), clock: clock, mu: new(sync.Mutex), random: random}, nil
 }
 
 // JWKS is the public key, as a set.
@@ -60,6 +61,15 @@ func (l *Local) keyID() string {
 	d := canon.Of("placet/localkey/1", public)
 	return base64.RawURLEncoding.EncodeToString(d[:12])
 }
+
+// At is the same issuer under the address where it serves: what it signs names
+// that address, so that whoever discovers the issuer there can verify it.
+func (l *Local) At(address string) *Local {
+	return &Local{name: address, key: l.key, clock: l.clock, mu: l.mu, random: l.random}
+}
+
+// Name is what its tokens give as iss.
+func (l *Local) Name() string { return l.name }
 
 // Issuer is the configuration by which a verifier takes this issuer's tokens.
 func (l *Local) Issuer(audience, consoleAudience string, tenants []string) (Issuer, error) {
@@ -83,6 +93,9 @@ type TokenSpec struct {
 	Scopes   []string
 	Groups   []string
 	TTL      time.Duration // default 1 h, at most 24 h
+	ID       string        // jti; empty: a new one
+	Session  string        // sid, of the login it came from
+	Actors   []string      // who acts for the subject, the present one first (RFC 8693 section 4.1)
 }
 
 // Sign makes a token.
@@ -95,12 +108,15 @@ func (l *Local) Sign(s TokenSpec) (string, error) {
 		return "", record.Errorf(record.Invalid, "a token needs a subject, a tenant and an audience, without control characters")
 	case s.TTL < time.Second || s.TTL > 24*time.Hour:
 		return "", record.Errorf(record.Invalid, "a local token lasts between a second and 24 hours")
-	case s.Agent != "" && !printable(s.Agent) || !all(s.Groups, printable) || !all(s.Scopes, isScope):
+	case s.Agent != "" && !printable(s.Agent) || !all(s.Actors, printable) || !all(s.Groups, printable) || !all(s.Scopes, isScope):
 		return "", record.Errorf(record.Invalid, "agent, groups and scopes must not be empty or hold control characters, and scopes no spaces")
 	}
-	id, err := l.tokenID()
-	if err != nil {
-		return "", err
+	id := s.ID
+	if id == "" {
+		var err error
+		if id, err = l.tokenID(); err != nil {
+			return "", err
+		}
 	}
 	now := l.clock()
 	claims := map[string]any{
@@ -110,11 +126,31 @@ func (l *Local) Sign(s TokenSpec) (string, error) {
 	if s.Agent != "" {
 		claims["client_id"] = s.Agent
 	}
-	payload, err := canon.Marshal(claims)
-	if err != nil {
-		return "", err
+	if s.Session != "" {
+		claims["sid"] = s.Session
 	}
-	return l.sign(payload)
+	if len(s.Actors) > 0 {
+		claims["act"] = act(s.Actors)
+	}
+	return l.sign("at+jwt", claims)
+}
+
+// act nests actors as RFC 8693 section 4.1 does: the present one outermost.
+func act(actors []string) map[string]any {
+	out := map[string]any{"sub": actors[0]}
+	if len(actors) > 1 {
+		out["act"] = act(actors[1:])
+	}
+	return out
+}
+
+// SignID makes an ID token (OpenID Connect Core section 2), which says who logged
+// in and opens nothing: its type is not one that a verifier here takes. The
+// claims are as given, and iss.
+func (l *Local) SignID(claims map[string]any) (string, error) {
+	claims = maps.Clone(claims)
+	claims["iss"] = l.name
+	return l.sign("JWT", claims)
 }
 
 func isScope(s string) bool { return printable(s) && !strings.Contains(s, " ") }
@@ -125,9 +161,13 @@ func (l *Local) tokenID() (string, error) {
 	return record.NewID("tok", l.clock(), l.random)
 }
 
-func (l *Local) sign(payload []byte) (string, error) {
+func (l *Local) sign(kind string, claims map[string]any) (string, error) {
+	payload, err := canon.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
 	key := jose.SigningKey{Algorithm: localAlgorithm, Key: jose.JSONWebKey{Key: l.key, KeyID: l.keyID()}}
-	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("at+jwt"))
+	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType(jose.ContentType(kind)))
 	if err != nil {
 		return "", fmt.Errorf("sign a local token: %w", err)
 	}
@@ -199,5 +239,5 @@ func parseLocal(path string, text []byte, random io.Reader, clock func() time.Ti
 	if err != nil || kept.Version != 1 || !printable(kept.Issuer) || len(kept.Seed) != ed25519.SeedSize {
 		return nil, record.Errorf(record.Invalid, "%s is not a local issuer's file; remove it, and a new one is made", path)
 	}
-	return &Local{name: kept.Issuer, key: ed25519.NewKeyFromSeed(kept.Seed), clock: clock, random: random}, nil
+	return &Local{name: kept.Issuer, key: ed25519.NewKeyFromSeed(kept.Seed), clock: clock, mu: new(sync.Mutex), random: random}, nil
 }

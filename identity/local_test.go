@@ -101,3 +101,34 @@ func TestLocalRefusesNonsense(t *testing.T) {
 		}
 	}
 }
+
+// A development issuer that serves at an address signs under it, and stays one
+// issuer: the same person, whichever of its names a token gives.
+func TestLocalIsOneIssuerUnderBothNames(t *testing.T) {
+	at := newClock()
+	l := must(identity.NewLocal("urn:placet:dev", rand.Reader, at.now))
+	issuer := must(l.Issuer(mcp, console, []string{"acme"}))
+	spec := identity.TokenSpec{Audience: mcp, Subject: "anna", Tenant: "acme", Agent: "helper", Groups: []string{"platform"}, Session: "s", Actors: []string{"helper", "first"}}
+	served := must(l.At("http://127.0.0.1:1/dev/issuer").Sign(spec))
+	without := verifier(t, identity.Config{Issuers: []identity.Issuer{issuer}}, at)
+	if _, err := without.Caller(t.Context(), bearer(served)); record.KindOf(err) != record.Unauthenticated {
+		t.Errorf("an address that is not configured: %v", err)
+	}
+	issuer.Address = "http://127.0.0.1:1/dev/issuer"
+	v := verifier(t, identity.Config{Issuers: []identity.Issuer{issuer}, Operate: []string{"group:platform"}}, at)
+	want := record.Principal{Issuer: "urn:placet:dev", Subject: "anna"}
+	for name, token := range map[string]string{"by address": served, "by name": must(l.Sign(spec))} {
+		c, err := v.Caller(t.Context(), bearer(token))
+		if err != nil || c.Owner().Principal != want || !c.InGroup(record.Group{Issuer: "urn:placet:dev", Name: "platform"}) {
+			t.Errorf("%s: %v, %v", name, c.Owner(), err)
+		}
+	}
+	id := must(l.At(issuer.Address).SignID(map[string]any{"sub": "anna", "aud": mcp, "tenant": "acme", "client_id": "helper", "exp": at.now().Add(time.Hour).Unix()}))
+	if _, err := v.Caller(t.Context(), bearer(id)); record.KindOf(err) != record.Unauthenticated {
+		t.Errorf("an ID token proposes: %v", err)
+	}
+	issuer.Local = false
+	if _, err := identity.New(identity.Config{Issuers: []identity.Issuer{issuer}}, identity.Deps{}); record.KindOf(err) != record.Invalid {
+		t.Errorf("a real issuer with a second name: %v", err)
+	}
+}

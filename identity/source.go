@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -48,8 +49,7 @@ func (i Issuer) source(f fetch) (text func(context.Context) ([]byte, error), rem
 	case len(i.JWKS) > 0:
 		return func(context.Context) ([]byte, error) { return i.JWKS, nil }, false, nil
 	case i.Keys == "":
-		at := strings.TrimSuffix(i.Issuer, "/") + "/.well-known/openid-configuration"
-		return func(ctx context.Context) ([]byte, error) { return f.discovered(ctx, at, i.Issuer) }, true, checkURL(at)
+		return func(ctx context.Context) ([]byte, error) { return f.discovered(ctx, i.Issuer) }, true, checkURL(discoveryAt(i.Issuer))
 	case strings.HasPrefix(i.Keys, "http://"), strings.HasPrefix(i.Keys, "https://"):
 		return func(ctx context.Context) ([]byte, error) { return f(ctx, i.Keys) }, true, checkURL(i.Keys)
 	default:
@@ -102,9 +102,10 @@ func fetcher(client *http.Client) fetch {
 	}
 }
 
-// discovered finds the key set by OpenID Connect Discovery. The document must name
-// the issuer it was asked for (section 4.3).
-func (f fetch) discovered(ctx context.Context, at, issuer string) ([]byte, error) {
+// document reads an issuer's own description by OpenID Connect Discovery. It must
+// name the issuer it was asked for (section 4.3). The result is canonical.
+func (f fetch) document(ctx context.Context, issuer string) ([]byte, error) {
+	at := discoveryAt(issuer)
 	text, err := f(ctx, at)
 	if err != nil {
 		return nil, err
@@ -117,12 +118,34 @@ func (f fetch) discovered(ctx context.Context, at, issuer string) ([]byte, error
 	if named, ok := canon.Text(value); !ok || named != issuer {
 		return nil, fmt.Errorf("the discovery document at %s is not that of issuer %q", at, issuer)
 	}
-	value, _ = canon.Lookup(document, "jwks_uri")
+	return document, nil
+}
+
+func discoveryAt(issuer string) string {
+	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
+}
+
+// discovered finds the key set that an issuer's document names.
+func (f fetch) discovered(ctx context.Context, issuer string) ([]byte, error) {
+	document, err := f.document(ctx, issuer)
+	if err != nil {
+		return nil, err
+	}
+	value, _ := canon.Lookup(document, "jwks_uri")
 	address, ok := canon.Text(value)
 	if !ok {
-		return nil, fmt.Errorf("the discovery document at %s names no key set (jwks_uri)", at)
+		return nil, fmt.Errorf("the discovery document of issuer %q names no key set (jwks_uri)", issuer)
 	}
 	return f(ctx, address)
+}
+
+// Document reads what an issuer says of itself, in canonical form. It is of use to
+// clients; no decision here depends on it.
+func (v *Verifier) Document(ctx context.Context, issuer string) (json.RawMessage, error) {
+	if _, ok := v.issuers[issuer]; !ok {
+		return nil, record.Errorf(record.NotFound, "issuer %q is not configured", issuer)
+	}
+	return v.fetch.document(ctx, issuer)
 }
 
 func checkURL(address string) error {

@@ -37,38 +37,59 @@ func parseToken(raw string) (token, error) {
 	if len(raw) > maxCredential {
 		return token{}, refuse(checkFormat, record.Unauthenticated, "the token is longer than %d bytes", maxCredential)
 	}
+	t, payload, err := takeApart(raw)
+	if err != nil {
+		return token{}, err
+	}
+	if t.claims, err = object("claims", payload); err != nil {
+		return token{}, err
+	}
+	value, _ := canon.Lookup(t.claims, "iss")
+	t.issuer, _ = canon.Text(value)
+	return t, nil
+}
+
+// takeApart reads a compact JWS of any payload.
+func takeApart(raw string) (t token, payload []byte, err error) {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {
-		return token{}, refuse(checkFormat, record.Unauthenticated, "the token is not a signed JWT: it has %d parts, not 3", len(parts))
+		return token{}, nil, refuse(checkFormat, record.Unauthenticated, "the token is not a signed JWT: it has %d parts, not 3", len(parts))
 	}
-	t := token{raw: raw}
-	var err error
-	if t.header, err = decodePart("header", parts[0]); err != nil {
-		return token{}, err
+	t = token{raw: raw}
+	header, err := decodePart("header", parts[0])
+	if err != nil {
+		return token{}, nil, err
 	}
-	if t.claims, err = decodePart("claims", parts[1]); err != nil {
-		return token{}, err
+	if t.header, err = object("header", header); err != nil {
+		return token{}, nil, err
 	}
-	if _, err := strict.DecodeString(parts[2]); err != nil {
-		return token{}, refuse(checkFormat, record.Unauthenticated, "the token's signature is not base64url")
+	if payload, err = decodePart("claims", parts[1]); err != nil {
+		return token{}, nil, err
 	}
-	return t, t.readHeader()
+	if _, err := decodePart("signature", parts[2]); err != nil {
+		return token{}, nil, err
+	}
+	return t, payload, t.readHeader()
 }
 
 func decodePart(name, part string) ([]byte, error) {
 	// The decoder skips line breaks, also when it is strict.
 	text, err := strict.DecodeString(part)
 	if err != nil || strings.ContainsAny(part, "\r\n") {
-		return nil, refuse(checkFormat, record.Unauthenticated, "the token's %s are not base64url", name)
+		return nil, refuse(checkFormat, record.Unauthenticated, "the token's %s is not base64url", name)
 	}
+	return text, nil
+}
+
+func object(name string, text []byte) ([]byte, error) {
 	out, blank, err := canon.Object(text, tokenLimits)
 	if err != nil {
 		var e *canon.Error
 		errors.As(err, &e)
-		return nil, refuse(checkFormat, record.Unauthenticated, "the token's %s are refused: %s", name, e.Reason)
+		return nil, refuse(checkFormat, record.Unauthenticated, "the token's %s is refused: %s", name, e.Reason)
 	}
 	if blank {
-		return nil, refuse(checkFormat, record.Unauthenticated, "the token's %s are empty", name)
+		return nil, refuse(checkFormat, record.Unauthenticated, "the token's %s is empty", name)
 	}
 	return out, nil
 }
@@ -94,7 +115,5 @@ func (t *token) readHeader() error {
 		}
 	}
 	t.kind = strings.TrimPrefix(strings.ToLower(t.kind), "application/")
-	value, _ := canon.Lookup(t.claims, "iss")
-	t.issuer, _ = canon.Text(value)
 	return nil
 }

@@ -22,12 +22,14 @@ type Deps struct {
 // Verifier turns credentials into identities. It may be used concurrently.
 type Verifier struct {
 	issuers   map[string]*issuer
+	addresses map[string]*issuer // a development issuer by its other name
 	workloads []workloadKey
 	operate   []record.Group
 	read      []record.Group
 	clock     func() time.Time
 	log       *slog.Logger
 	results   *results
+	fetch     fetch
 }
 
 // issuer is one configured issuer with its keys.
@@ -42,7 +44,7 @@ type issuer struct {
 // does not keep the server from starting.
 func New(c Config, d Deps) (*Verifier, error) {
 	d = d.withDefaults()
-	v := &Verifier{issuers: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults)}
+	v := &Verifier{issuers: map[string]*issuer{}, addresses: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults), fetch: fetcher(d.HTTP)}
 	for _, given := range c.Issuers {
 		if given.Local && len(c.Issuers) > 1 {
 			return nil, record.Errorf(record.Invalid, "issuer %q is a development issuer and must be the only one", given.Issuer)
@@ -92,6 +94,10 @@ func (v *Verifier) addIssuer(given Issuer, d Deps) error {
 		return err
 	}
 	v.issuers[i.Issuer] = &issuer{Issuer: i, algorithms: i.signatureAlgorithms(), keys: keys}
+	if i.Address != "" {
+		// Two names, one key, one principal. It stands alone, so no other can be meant.
+		v.addresses[i.Address] = v.issuers[i.Issuer]
+	}
 	return nil
 }
 
@@ -158,7 +164,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 			return Reader{}, err
 		}
 		if !w.May(p) && !w.May(Operate) {
-			return Reader{}, refuse(checkWorkload, record.Forbidden, "workload %s does not hold the permission %s", w.name, p)
+			return Reader{}, w.lacks(p, "")
 		}
 		return Reader{tenant: w.tenant, name: "workload/" + w.name}, nil
 	}
@@ -167,7 +173,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 		return Reader{}, err
 	}
 	if !person.Operates() && !(p == Read && person.Reads()) {
-		return Reader{}, refuse(checkPerson, record.Forbidden, "this login is in no group that has the permission %s", p)
+		return Reader{}, person.Lacks(p)
 	}
 	return Reader{tenant: person.Tenant(), name: person.Principal().String()}, nil
 }

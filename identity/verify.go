@@ -2,7 +2,10 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto"
+	"crypto/rsa"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -25,8 +28,8 @@ type verified struct {
 	groups       []record.Group
 	audience     []string
 	public       json.RawMessage
-	delegated    bool // somebody acts for the subject
-	program      bool // the subject is a program, as far as the token shows
+	actors       []string // who acts for the subject, the current one first
+	program      bool     // the subject is a program, as far as the token shows
 	expires      time.Time
 	session      string
 }
@@ -61,6 +64,9 @@ func (v *Verifier) issuerOf(t token) (*issuer, error) {
 	}
 	i, ok := v.issuers[t.issuer]
 	if !ok {
+		i, ok = v.addresses[t.issuer]
+	}
+	if !ok {
 		return nil, refuse(checkIssuer, record.Unauthenticated, "the token's issuer is not one that is trusted here; get a token from a configured issuer")
 	}
 	return i, nil
@@ -74,7 +80,8 @@ func (i *issuer) checkHeader(t token) error {
 	if !slices.Contains(i.Algorithms, t.algorithm) {
 		return refuse(checkAlgorithm, record.Unauthenticated, "the token is not signed with an algorithm configured for its issuer (%s)", strings.Join(i.Algorithms, ", "))
 	}
-	if !slices.ContainsFunc(i.TokenTypes, func(kind string) bool { return strings.EqualFold(kind, t.kind) }) {
+	stated := cmp.Or(t.kind, "none") // some providers state none, and an operator must say that this is one
+	if !slices.ContainsFunc(i.TokenTypes, func(kind string) bool { return strings.EqualFold(kind, stated) }) {
 		return refuse(checkType, record.Unauthenticated, "the token's type (typ) is not one configured for its issuer (%s)", strings.Join(i.TokenTypes, ", "))
 	}
 	isID := t.kind != "at+jwt" && slices.ContainsFunc(idTokenClaims, func(name string) bool { _, ok := canon.Lookup(t.claims, name); return ok })
@@ -92,22 +99,45 @@ func (i *issuer) checkSignature(ctx context.Context, t token) error {
 	if err != nil {
 		return err
 	}
-	signed, err := jose.ParseSignedCompact(t.raw, i.algorithms)
+	payload, err := signedBy(keys, t.raw, i.algorithms)
 	if err != nil {
-		return refuseBecause(checkSignature, record.Unauthenticated, err, "the token is not a signed JWT")
+		return err
+	}
+	// What was signed is what was read: two decoders, one text.
+	if again, err := canon.Canonical(payload, tokenLimits); err != nil || !bytes.Equal(again, t.claims) {
+		return refuse(checkSignature, record.Unauthenticated, "the token's signature is not its issuer's")
+	}
+	return nil
+}
+
+// signedBy returns what one of the keys signed.
+func signedBy(keys []jose.JSONWebKey, raw string, algorithms []jose.SignatureAlgorithm) ([]byte, error) {
+	signed, err := jose.ParseSignedCompact(raw, algorithms)
+	if err != nil {
+		return nil, refuseBecause(checkSignature, record.Unauthenticated, err, "the token is not a signed JWT")
 	}
 	for _, key := range keys {
-		payload, err := signed.Verify(key.Key)
-		if err != nil {
-			continue
+		if payload, err := signed.Verify(key.Key); err == nil && saltFits(key.Key, raw, signed.Signatures[0]) {
+			return payload, nil
 		}
-		// What was signed is what was read: two decoders, one text.
-		if again, err := canon.Canonical(payload, tokenLimits); err != nil || !bytes.Equal(again, t.claims) {
-			break
-		}
-		return nil
 	}
-	return refuse(checkSignature, record.Unauthenticated, "the token's signature is not its issuer's")
+	return nil, refuse(checkSignature, record.Unauthenticated, "the token's signature is not its issuer's")
+}
+
+// saltFits checks what the library leaves open: the salt of RSASSA-PSS is as long as
+// the hash (RFC 7518 section 3.5).
+func saltFits(key any, raw string, s jose.Signature) bool {
+	hash, pss := map[string]crypto.Hash{"PS256": crypto.SHA256, "PS384": crypto.SHA384, "PS512": crypto.SHA512}[s.Header.Algorithm]
+	if !pss {
+		return true
+	}
+	public, ok := key.(*rsa.PublicKey)
+	if !ok {
+		return false
+	}
+	h := hash.New()
+	h.Write([]byte(raw[:strings.LastIndexByte(raw, '.')]))
+	return rsa.VerifyPSS(public, hash, h.Sum(nil), s.Signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 }
 
 func (i *issuer) checkLifetime(claims []byte, now time.Time) (time.Time, error) {
@@ -126,6 +156,9 @@ func (i *issuer) checkLifetime(claims []byte, now time.Time) (time.Time, error) 
 		return exp, refuse(checkLifetime, record.Unauthenticated, "the token does not say when it was issued (iat), and its issuer's max_token_age needs that")
 	}
 	if oldest := iat.Add(i.MaxTokenAge); i.MaxTokenAge > 0 && oldest.Before(exp) {
+		if !now.Before(oldest) && now.Before(exp) {
+			return oldest, refuse(checkLifetime, record.Unauthenticated, "the token was issued at %s, longer ago than max_token_age of its issuer (%s) permits, although it has not expired; get a new one", iat.UTC().Format(time.RFC3339), i.MaxTokenAge)
+		}
 		exp = oldest
 	}
 	return exp, alive(exp, now)
@@ -157,13 +190,15 @@ func (r *verified) read(claims []byte) error {
 	if r.groups, err = i.groupsOf(claims); err != nil {
 		return err
 	}
+	if r.actors, err = actorsOf(claims); err != nil {
+		return err
+	}
 	aud, _ := canon.Lookup(claims, "aud")
 	var ok bool
 	if r.audience, ok = listClaim(aud, ""); !ok {
 		return refuse(checkAudience, record.Unauthenticated, "the token has no audience (aud) that can be read")
 	}
-	r.agent, r.agentProblem = i.agentOf(claims)
-	_, r.delegated = canon.Lookup(claims, "act")
+	r.agent, r.agentProblem = i.agentOf(claims, r.actors)
 	r.program = isProgram(claims)
 	r.public = publicClaims(claims)
 	r.session = sessionOf(record.Owner{Tenant: r.tenant, Principal: r.principal, Agent: r.agent})
@@ -212,7 +247,7 @@ func (r *verified) mayAnswer() error {
 		return refuse(checkAudience, record.Unauthenticated, "logins of this issuer cannot answer or operate")
 	case !answering || proposing:
 		return refuse(checkAudience, record.Unauthenticated, "a token that may propose cannot answer or operate; log in for audience %s alone", r.issuer.ConsoleAudience)
-	case r.delegated:
+	case len(r.actors) > 0:
 		return refuse(checkPerson, record.Unauthenticated, "somebody acts for this token's subject (act); answering and operating need the person's own login")
 	case r.program:
 		return refuse(checkPerson, record.Unauthenticated, "this token is a program's; answering and operating need a person's login")

@@ -65,6 +65,7 @@ func TestRightTokens(t *testing.T) {
 		"no groups":            mint(t, k.rsa, rs256(), claims(at).with("groups", nil)),
 		"scopes as list":       mint(t, k.rsa, rs256(), claims(at).with("scope", nil, "scp", []string{"a", "b"})),
 		"header look-alikes":   mint(t, k.rsa, rs256().with("ALG", "none", "Kid", "x"), claims(at).with("ISS", "https://evil.example", "Sub", "root")),
+		"repeats":              mint(t, k.rsa, rs256(), claims(at).with("groups", []string{"support", "support"}, "scope", "crm:read crm:read", "aud", []string{mcp, mcp})),
 		"other issuer":         mint(t, k.ed, eddsa(), supportClaims(at)),
 		"delegated to a agent": mint(t, k.rsa, rs256(), claims(at).with("act", object{"sub": "robot"})),
 	} {
@@ -100,7 +101,7 @@ func TestWrongTokens(t *testing.T) {
 	head := func(pairs ...any) string { return mint(t, k.rsa, rs256().with(pairs...), good) }
 	raw := strings.TrimSuffix(text(t, good), "}")
 	flipped := []byte(parts[2])
-	flipped[10] ^= 1
+	flipped[10] = map[bool]byte{true: 'B', false: 'A'}[flipped[10] == 'A']
 
 	for _, test := range []struct{ check, name, token string }{
 		{"format", "empty", ""},
@@ -182,8 +183,24 @@ func TestWrongTokens(t *testing.T) {
 		{"groups", "an object", sign("groups", object{"platform": true})},
 		{"groups", "numbers", sign("groups", []int{1})},
 		{"groups", "control character", sign("groups", []string{"support\r"})},
-		{"groups", "elsewhere", sign("groups", nil, "_claim_names", object{"groups": "src1"})},
-		{"groups", "too many", sign("groups", nil, "hasgroups", true)},
+		{"groups_overage", "a distributed claim", sign("groups", nil, "_claim_names", object{"groups": "src1"}, "_claim_sources", object{"src1": object{"endpoint": "https://graph.example"}})},
+		{"groups_overage", "beside some groups", sign("_claim_names", object{"groups": "src1"})},
+		{"groups_overage", "a pointer as value", sign("groups", "src1", "_claim_sources", object{"src1": object{"endpoint": "https://graph.example"}})},
+		{"groups_overage", "groups:src1", sign("groups", nil, "groups:src1", object{"endpoint": "https://graph.example"})},
+		{"groups_overage", "hasgroups", sign("groups", nil, "hasgroups", true)},
+		{"groups_overage", "hasgroups as text", sign("groups", nil, "hasgroups", "true")},
+		{"actors", "null", mint(t, k.rsa, rs256(), raw+`,"act":null}`)},
+		{"actors", "text", sign("act", "robot")},
+		{"actors", "a list", sign("act", []any{object{"sub": "robot"}})},
+		{"actors", "nobody", sign("act", object{})},
+		{"actors", "an issuer alone", sign("act", object{"iss": staff})},
+		{"actors", "not text", sign("act", object{"sub": 5})},
+		{"actors", "control character", sign("act", object{"sub": "robot\u202e"})},
+		{"actors", "issuer not text", sign("act", object{"sub": "robot", "iss": 1})},
+		{"actors", "nested text", sign("act", object{"sub": "robot", "act": "earlier"})},
+		{"actors", "nested nobody", sign("act", object{"sub": "robot", "act": object{"client": "x"}})},
+		{"actors", "nested not text", sign("act", object{"sub": "robot", "act": object{"sub": []string{"x"}}})},
+		{"actors", "too many", sign("act", chain(6))},
 		{"audience", "none", sign("aud", nil)},
 		{"audience", "another", sign("aud", "https://other.example")},
 		{"audience", "a prefix", sign("aud", mcp+"/x")},
@@ -192,7 +209,7 @@ func TestWrongTokens(t *testing.T) {
 		{"audience", "the console's too", sign("aud", []string{mcp, console})},
 		{"agent", "none", sign("azp", nil)},
 		{"agent", "empty", sign("azp", "")},
-		{"agent", "not text", sign("act", object{"sub": 5})},
+		{"agent", "act without sub", sign("act", object{"client_id": "robot"})},
 		{"agent", "control character", sign("azp", "a\x7f")},
 	} {
 		t.Run(test.check+"/"+test.name, func(t *testing.T) {
@@ -222,7 +239,49 @@ func TestWrongTokens(t *testing.T) {
 	}
 }
 
-func TestMaxTokenAge(t *testing.T) {
+// chain is n actors, the current one first.
+func chain(n int) object {
+	o := object{"sub": fmt.Sprint("actor", n)}
+	for i := n - 1; i > 0; i-- {
+		o = object{"sub": fmt.Sprint("actor", i), "iss": staff, "exp": "means nothing", "act": o}
+	}
+	return o
+}
+
+// The outermost act is the agent; those inside it are told and change nothing.
+func TestActorsChain(t *testing.T) {
+	at, k := newClock(), testKeys()
+	v := verifier(t, config(t), at)
+	for n := 1; n <= 5; n++ {
+		token := mint(t, k.rsa, rs256(), claims(at).with("act", chain(n)))
+		c, err := v.Caller(t.Context(), bearer(token))
+		if err != nil || c.Owner().Agent != "actor1" || c.Owner().Principal.Subject != "anna" {
+			t.Errorf("%d actors: %v %v", n, c.Owner(), err)
+		}
+		if e := v.Explain(t.Context(), bearer(token)); len(e.Actors) != n || e.Actors[0] != "actor1" {
+			t.Errorf("%d actors: told %q", n, e.Actors)
+		}
+		if _, err := v.Person(t.Context(), mint(t, k.rsa, rs256(), claims(at).with("aud", console, "act", chain(n)))); err == nil {
+			t.Errorf("%d actors answer for their subject", n)
+		}
+	}
+	// may_act only says who could act (RFC 8693 section 4.4).
+	if c, err := v.Caller(t.Context(), bearer(mint(t, k.rsa, rs256(), claims(at).with("may_act", object{"sub": "robot"})))); err != nil || c.Owner().Agent != "helper" {
+		t.Errorf("may_act: %v %v", c.Owner(), err)
+	}
+}
+
+// Where an issuer states no groups that count, what it says of theirs is nothing.
+func TestOverageMattersOnlyWhereGroupsCount(t *testing.T) {
+	at := newClock()
+	v := verifier(t, config(t), at)
+	c, err := v.Caller(t.Context(), bearer(mint(t, testKeys().ed, eddsa(), supportClaims(at).with("hasgroups", true))))
+	if err != nil || len(c.Groups()) != 0 {
+		t.Errorf("%v %v", c.Groups(), err)
+	}
+}
+
+func TestRule_I4_ATokenCountsAtMostSoLong(t *testing.T) {
 	at := newClock()
 	c := config(t)
 	c.Issuers[0].MaxTokenAge = time.Minute
@@ -235,8 +294,12 @@ func TestMaxTokenAge(t *testing.T) {
 		t.Error("a token of unknown age was taken")
 	}
 	at.pass(time.Minute)
-	if _, err := v.Caller(t.Context(), bearer(token)); err == nil {
-		t.Error("an old token was taken")
+	if _, err := v.Caller(t.Context(), bearer(token)); err == nil || !strings.Contains(err.Error(), "max_token_age") {
+		t.Errorf("an old token: %v", err)
+	}
+	at.pass(time.Hour)
+	if _, err := v.Caller(t.Context(), bearer(token)); err == nil || strings.Contains(err.Error(), "max_token_age") {
+		t.Errorf("an expired token: %v", err)
 	}
 }
 

@@ -108,7 +108,7 @@ func (v *Verifier) workload(key string) (*Workload, error) {
 // scopes and groups, since no issuer asserted any.
 func (w *Workload) caller() (Caller, error) {
 	if !w.May(Propose) {
-		return Caller{}, refuse(checkWorkload, record.Forbidden, "workload %s does not hold the permission propose; send the user's token beside the key", w.name)
+		return Caller{}, w.lacks(Propose, "; send the user's token beside the key")
 	}
 	if w.tenant == "" {
 		return Caller{}, refuse(checkWorkload, record.Forbidden, "workload %s has no tenant of its own; send the user's token beside the key, or state its tenant", w.name)

@@ -29,12 +29,12 @@ func (s *Set) settle(l Layer, in *Input, o Opinion) Opinion {
 	}
 	if err != nil {
 		o.Err, o.Verdict, o.Ask, o.Part = err, record.Deny, nil, nil
-		r.Verdict, r.Code, r.Private = record.Deny, record.CodeCannotDecide, tidy(err.Error())
+		r.Verdict, r.Code, r.Private = record.Deny, record.CodeCannotDecide, Tidy(err.Error())
 		o.Reason = r
 		return o
 	}
 	r.Verdict, r.Code = o.Verdict, codeOf(o.Verdict)
-	r.Public, r.Private, r.Instead = tidy(o.Reason.Public), tidy(o.Reason.Private), tidy(o.Reason.Instead)
+	r.Public, r.Private, r.Instead = Tidy(o.Reason.Public), Tidy(o.Reason.Private), Tidy(o.Reason.Instead)
 	o.Reason = r
 	return o
 }
@@ -88,9 +88,9 @@ func codeOf(v record.Verdict) record.Code {
 	}
 }
 
-// tidy bounds a text and takes out what could disturb a terminal, a log line
+// Tidy bounds a text and takes out what could disturb a terminal, a log line
 // or a page: control and invisible formatting characters become spaces.
-func tidy(s string) string {
+func Tidy(s string) string {
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
 			return ' '

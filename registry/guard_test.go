@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 )
@@ -107,5 +108,26 @@ func TestLookupArgumentIsResolved(t *testing.T) {
 		case want != "" && s.all["x"].Guard("id").Lookup.Argument != want:
 			t.Errorf("%s: resolved to %q", schema, s.all["x"].Guard("id").Lookup.Argument)
 		}
+	}
+}
+
+// TestDocumentedLookUpLoads reads the registry that docs/authorization.md shows.
+func TestDocumentedLookUpLoads(t *testing.T) {
+	page, err := os.ReadFile("../docs/authorization.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\nversion: 1\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("the page shows no registry")
+	}
+	s, err := Parse([]Source{{Name: "tools.yaml", Text: []byte("version: 1\n" + text)}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.all["issue_refund"].Guard("order_id").Lookup
+	if l == nil || l.Tool != "get_order" || l.Found != "order.id" || l.Tenant != "order.tenant" {
+		t.Fatalf("the look-up is %+v", l)
 	}
 }

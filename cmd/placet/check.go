@@ -143,6 +143,9 @@ func (p *program) token(r tokenReport) {
 	row("tenant", string(r.Tenant))
 	row("principal", r.Subject.Subject)
 	row("agent", string(r.Agent))
+	if len(r.Actors) > 1 {
+		row("actors", strings.Join(r.Actors, " < "))
+	}
 	row("scopes", strings.Join(r.Scopes, " "))
 	var groups []string
 	for _, g := range r.Groups {

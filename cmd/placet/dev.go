@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -15,7 +17,8 @@ type devCommand struct {
 
 type devServe struct {
 	configFlag
-	Tenants []string `default:"dev" help:"Tenants that tokens may name (default: dev)."`
+	Tenants []string `default:"dev" help:"Tenants that tokens may name, beside those of the users (default: dev)."`
+	Users   string   `placeholder:"FILE" help:"Who may sign in, through which clients and for what (default: anna, lena and otto)."`
 }
 
 func (c devServe) Run(ctx context.Context, p *program) error {
@@ -31,6 +34,12 @@ func (c devServe) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	o.Tenants = c.Tenants
+	o.Users = issuer.Users(issuer.Cast())
+	if c.Users != "" {
+		o.Users = issuer.File(c.Users)
+	}
+	// The OpenID library logs to the process's logger, each route and each refusal.
+	slog.SetDefault(slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	return p.serve(ctx, cfg, o)
 }
 

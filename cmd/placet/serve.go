@@ -35,6 +35,14 @@ type listening struct {
 	Listening string `json:"listening"`
 	URL       string `json:"url"`
 	MCP       string `json:"mcp"`
+	SignIn    string `json:"sign_in,omitempty"` // the development issuer
+}
+
+func (l listening) say(p *program) {
+	p.say("listening on %s", l.URL)
+	if l.SignIn != "" {
+		p.say("sign in at %s (development only: whoever opens it may be anybody there)", l.SignIn)
+	}
 }
 
 // serve runs a server until ctx ends or the store breaks. The listener comes
@@ -64,8 +72,11 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 	s := newHost(certificates, open.Handler(), o.Log)
 	failed := make(chan error, 1)
 	go func() { failed <- s.run(l) }()
-	at := listening{cfg.Listen, cfg.PublicURL, cfg.Audience()}
-	if err := p.out(at, func() { p.say("listening on %s", at.URL) }); err != nil {
+	at := listening{Listening: cfg.Listen, URL: cfg.PublicURL, MCP: cfg.Audience()}
+	if i := open.Issuer(); i != nil {
+		at.SignIn = i.URL() + "/"
+	}
+	if err := p.out(at, func() { at.say(p) }); err != nil {
 		return errors.Join(err, s.stop())
 	}
 	for {

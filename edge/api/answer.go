@@ -122,20 +122,10 @@ func (d *door) denial(a dispatch.Answer, status int) *Problem {
 	case status == http.StatusServiceUnavailable:
 		p.header("Retry-After", "60") // what its text says
 	}
-	if a.Code == record.CodeMissingScope && quotable(a.Scope) {
-		p.header("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+a.Scope+`"`)
+	if a.Code == record.CodeMissingScope {
+		p.header("WWW-Authenticate", d.oauth.Insufficient(doorName, a.Scope, ""))
 	}
 	return p
-}
-
-// quotable reports whether a scope is a scope-token of RFC 6749, section 3.3.
-func quotable(scope string) bool {
-	for i := range len(scope) {
-		if c := scope[i]; c < 0x21 || c > 0x7e || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return scope != ""
 }
 
 // seconds until t, rounded up; 0 when t is not set or past.

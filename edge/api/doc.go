@@ -14,5 +14,5 @@
 //   - no error echoes a value of the request, and operators' reasons do not reach
 //     callers.
 //
-// It may import dispatch, identity, registry, record and canon, and huma.
+// It may import dispatch, identity, registry, record, canon, edge/oauth, and huma.
 package api

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/registry"
 )
 
@@ -18,6 +19,7 @@ type door struct {
 	boundary Boundary
 	reader   Reader
 	verifier Verifier
+	oauth    *oauth.Resource
 
 	reload    func(context.Context, string, ReloadOrder) (Reloaded, error)
 	overrides func() []registry.Override
@@ -41,7 +43,7 @@ func New(o Options) http.Handler { return build(o) }
 func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
-		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier,
+		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth,
 		reload: o.Reload, overrides: o.Overrides, ready: o.Ready,
 		log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
 		mux: http.NewServeMux(),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -33,6 +34,7 @@ type Boundary interface {
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
+	Lacks(ctx context.Context, l identity.Lack, what string) error
 }
 
 // Reader is what this door reads beside the boundary, for approvers and operators.
@@ -58,7 +60,8 @@ type Options struct {
 	Boundary Boundary
 	Reader   Reader
 	Verifier Verifier
-	Version  string // of this program, shown in the OpenAPI document
+	OAuth    *oauth.Resource // what clients are told of tokens; nil: only that they need one
+	Version  string          // of this program, shown in the OpenAPI document
 
 	Reload    func(ctx context.Context, by string, order ReloadOrder) (Reloaded, error) // nil: not supported
 	Overrides func() []registry.Override                                                // nil: not supported

@@ -16,6 +16,9 @@ import (
 // problemBase is put before a code to make a problem's type.
 const problemBase = "https://placet.dev/problems/"
 
+// doorName is this door's name in addresses.
+const doorName = "v1"
+
 // Problem is a refusal after RFC 9457. For a denial, Detail is the text that a
 // model reads, and the members from Verdict on are what programs read.
 type Problem struct {
@@ -69,7 +72,7 @@ func (d *door) refusal(err error) error {
 	p = problem(status, string(kind), record.PublicMessage(err))
 	switch kind {
 	case record.Unauthenticated:
-		p.header("WWW-Authenticate", `Bearer error="invalid_token"`)
+		p.header("WWW-Authenticate", d.oauth.Unauthenticated(doorName, true))
 	case record.Limited, record.Unavailable:
 		p.header("Retry-After", "1")
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -35,11 +36,27 @@ func (d *door) admits(c check) huma.Middlewares {
 			with, err = c(ctx.Context(), creds)
 		}
 		if err != nil {
-			d.refuse(ctx, err)
+			d.refuse(ctx, d.turnedAway(ctx, r, err))
 			return
 		}
 		next(huma.WithContext(ctx, context.WithValue(with, keyCredentials, creds)))
 	}}
+}
+
+// turnedAway makes the problem of a request that does not get in. A permission that
+// somebody known lacks is recorded and named, like a missing scope.
+func (d *door) turnedAway(ctx huma.Context, r *http.Request, err error) error {
+	p, _ := d.refusal(err).(*Problem)
+	if lack, ok := identity.LackOf(err); ok {
+		p.header("WWW-Authenticate", d.oauth.Insufficient(doorName, string(lack.Permission), "a permission of this server, which its operator gives"))
+		if err := d.boundary.Lacks(ctx.Context(), lack, ctx.Operation().OperationID); err != nil {
+			d.log.Error("an event was not recorded", "error", err)
+		}
+	}
+	if p.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get("Placet-Workload") == "" {
+		p.header("WWW-Authenticate", d.oauth.Unauthenticated(doorName, false))
+	}
+	return p
 }
 
 // asCaller admits who may propose.
@@ -92,7 +109,7 @@ func (d *door) asOperator(ctx context.Context, creds identity.Credentials) (cont
 	// Somebody known without the permission is forbidden, not unknown.
 	if record.KindOf(err) == record.Unauthenticated {
 		if c, cerr := d.verifier.Caller(ctx, creds); cerr == nil && c.Valid() {
-			err = record.Errorf(record.Forbidden, "this needs the permission operate, which a token that proposes does not carry")
+			err = c.Lacks(identity.Operate)
 		}
 	}
 	return nil, err
@@ -143,6 +160,9 @@ func (d *door) viewer(ctx context.Context, creds identity.Credentials) (viewer, 
 			return viewer{}, err
 		}
 	}
+	if _, known := identity.LackOf(rerr); known {
+		return viewer{}, rerr
+	}
 	if first == nil {
 		first = nobody()
 	}
@@ -156,7 +176,10 @@ func (d *door) asReader(ctx context.Context, creds identity.Credentials) (contex
 		return nil, err
 	}
 	if !v.reader.Valid() {
-		return nil, record.Errorf(record.Forbidden, "this needs the permission read or operate")
+		if v.caller.Valid() {
+			return nil, v.caller.Lacks(identity.Read)
+		}
+		return nil, v.person.Lacks(identity.Read)
 	}
 	return context.WithValue(ctx, keyViewer, v), nil
 }

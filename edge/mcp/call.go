@@ -72,7 +72,7 @@ func (h *Handler) conclude(run context.Context, x *request, c call, a dispatch.A
 	switch {
 	case a.Code == record.CodeMissingScope:
 		f := surfaced(record.Errorf(record.Forbidden, "%s", a.Text()))
-		f.header = http.Header{"Www-Authenticate": {h.challenge(true, a.Scope)}}
+		f.header = http.Header{"Www-Authenticate": {h.OAuth.Insufficient(door, a.Scope, "")}}
 		f.data = a.Meta()
 		return nil, f
 	case !a.Needs.None():
@@ -96,7 +96,7 @@ func (h *Handler) failed(x *request, err error) *refusal {
 	f := surfaced(err)
 	switch {
 	case f.status == http.StatusUnauthorized:
-		f.header = http.Header{"Www-Authenticate": {h.challenge(true, "")}}
+		f.header = http.Header{"Www-Authenticate": {h.OAuth.Unauthenticated(door, true)}}
 	case f.code == codeInvalidParams:
 		f.status = http.StatusBadRequest
 	default:

@@ -70,6 +70,21 @@ func TestMissingScopeChallenges(t *testing.T) {
 	w.effects(`pay {}`)
 }
 
+// A program without the permission to propose is named what it lacks, on record once.
+func TestMissingPermissionChallenges(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.modern("", "tools/call", callParams("pay", `{}`), "Mcp-Name", "pay", "Placet-Workload", readKey)
+	if got := a.header.Get("WWW-Authenticate"); a.status != http.StatusForbidden || !strings.HasPrefix(got, `Bearer error="insufficient_scope", scope="propose"`) {
+		t.Fatalf("status %d, %q, %s", a.status, got, a.body)
+	}
+	w.effects()
+	if n := w.refusals(); n != 1 {
+		t.Fatalf("%d refusals on record", n)
+	}
+	w.call(w.token("anna"), "pay", `{}`)
+	w.effects(`pay {}`)
+}
+
 func TestInvalidArgumentsDoNotRun(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.call(w.token("anna"), "mirror", `{"region":7}`, "", "").rpc(t)

@@ -12,5 +12,5 @@
 // headers and body (agree.go); then tools/list (list.go) and tools/call (call.go,
 // hold.go). The SDK serves the rest, and all of it for sessions (sdk.go).
 //
-// It may import canon, record, registry, identity, dispatch and the MCP SDK.
+// It may import canon, record, registry, identity, dispatch, edge/oauth and the MCP SDK.
 package mcp

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	edge "github.com/placet-dev/placet/edge/mcp"
+	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/identity"
 )
 
@@ -22,7 +23,8 @@ func headerForm(name string) string {
 
 func TestOnlyAVerifiedCallerGetsIn(t *testing.T) {
 	w := newWorld(t, func(o *edge.Options) {
-		o.PublicURL, o.Issuers = "https://tools.example.com", []string{"https://login.example.com"}
+		o.PublicURL = "https://tools.example.com"
+		o.OAuth = oauth.New(oauth.Options{PublicURL: o.PublicURL, Resource: o.PublicURL + "/mcp", Issuers: []string{"https://login.example.com"}})
 	})
 	good := w.token("anna")
 	expired, err := w.issuer.Sign(identity.TokenSpec{Audience: audience, Subject: "anna", Tenant: "acme", Agent: "bot", Scopes: []string{"use"}, TTL: time.Second})
@@ -60,26 +62,6 @@ func TestOnlyAVerifiedCallerGetsIn(t *testing.T) {
 	w.effects()
 	w.call(good, "echo", `{}`)
 	w.effects(`echo {}`)
-}
-
-func TestMetadata(t *testing.T) {
-	w := newWorld(t, func(o *edge.Options) {
-		o.PublicURL, o.Issuers = "https://tools.example.com/", []string{"https://login.example.com"}
-	})
-	for _, path := range []string{"", "/mcp"} {
-		resp, err := http.Get(w.server.URL + "/.well-known/oauth-protected-resource" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		_, _ = copyAll(&b, resp)
-		if want := `{"resource":"https://tools.example.com/mcp","authorization_servers":["https://login.example.com"],"bearer_methods_supported":["header"]}`; strings.TrimSpace(b.String()) != want {
-			t.Fatalf("%d %s", resp.StatusCode, b.String())
-		}
-	}
-	if resp, err := http.Get(newWorld(t, nil).server.URL + "/.well-known/oauth-protected-resource"); err != nil || resp.StatusCode != 404 {
-		t.Fatalf("%v %v", resp, err)
-	}
 }
 
 func TestHostAndOrigin(t *testing.T) {

@@ -82,6 +82,9 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, x *request) *refu
 	if x.meta, f = readMeta(x.params); f != nil {
 		return f
 	}
+	if x.meta.claims {
+		h.Ignored("_meta")
+	}
 	if x.modern = modern(r.Header, x.meta); x.modern {
 		if f = agree(r.Header, x.message, x.meta); f != nil {
 			return f

@@ -1,15 +1,14 @@
 package mcp
 
 import (
-	"encoding/json"
 	"net/http"
-	"strings"
 
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
 
-const metadataPath = "/.well-known/oauth-protected-resource"
+// door is this door's name in addresses.
+const door = "mcp"
 
 // identify verifies what this request presents. Nothing else ever says who is
 // calling: no session, no message, no earlier request.
@@ -25,62 +24,18 @@ func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentia
 		}
 	}
 	f := surfaced(err)
+	if lack, ok := identity.LackOf(err); ok {
+		f.header = http.Header{"Www-Authenticate": {h.OAuth.Insufficient(door, string(lack.Permission), "a permission of this server, which its operator gives")}}
+		if err := h.Boundary.Lacks(r.Context(), lack, "mcp"); err != nil {
+			h.Log.ErrorContext(r.Context(), "a refusal was not recorded", "error", err)
+		}
+	}
 	f.code = 0 // below JSON-RPC: nothing of the body was read
 	switch record.KindOf(err) {
 	case record.Unauthenticated:
-		f.header = http.Header{"Www-Authenticate": {h.challenge(creds.Bearer != "" || r.Header.Get("Authorization") != "", "")}}
+		f.header = http.Header{"Www-Authenticate": {h.OAuth.Unauthenticated(door, creds.Bearer != "" || r.Header.Get("Authorization") != "")}}
 	case record.Internal, record.Unavailable:
 		h.Log.ErrorContext(r.Context(), "cannot verify a caller", "error", err)
 	}
 	return identity.Caller{}, identity.Credentials{}, f
-}
-
-// challenge is the WWW-Authenticate value (RFC 6750 section 3, RFC 9728 section 5.1).
-func (h *Handler) challenge(presented bool, scope string) string {
-	var params []string
-	switch {
-	case scope != "":
-		params = append(params, `error="insufficient_scope"`, `scope="`+quotable(scope)+`"`)
-	case presented:
-		params = append(params, `error="invalid_token"`)
-	}
-	if url := h.metadataURL(); url != "" {
-		params = append(params, `resource_metadata="`+url+`"`)
-	}
-	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
-}
-
-// quotable drops what cannot stand in a quoted scope (RFC 6750 section 3).
-func quotable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// metadataURL is where the metadata is, or empty if there is none to give.
-func (h *Handler) metadataURL() string {
-	if h.PublicURL == "" || len(h.Issuers) == 0 {
-		return ""
-	}
-	return strings.TrimRight(h.PublicURL, "/") + metadataPath + "/mcp"
-}
-
-// metadata serves RFC 9728's document: which resource this is, and who issues
-// tokens for it.
-func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
-	if h.metadataURL() == "" {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "public, max-age=300")
-	w.Header().Set("Access-Control-Allow-Origin", "*") // public by definition
-	_ = json.NewEncoder(w).Encode(struct {
-		Resource string   `json:"resource"`
-		Servers  []string `json:"authorization_servers"`
-		Methods  []string `json:"bearer_methods_supported"`
-	}{strings.TrimRight(h.PublicURL, "/") + "/mcp", h.Issuers, []string{"header"}})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -30,6 +31,8 @@ type Boundary interface {
 	Tools(ctx context.Context, c identity.Caller) []*registry.Tool
 	// Refuse records a request that became no call.
 	Refuse(ctx context.Context, c identity.Caller, tool string, code record.Code, why string) (dispatch.Answer, error)
+	// Lacks records that somebody known lacks a permission.
+	Lacks(ctx context.Context, l identity.Lack, what string) error
 }
 
 // Verifier turns what a request presents into who is calling.
@@ -49,9 +52,9 @@ type Options struct {
 	// for schemas that mirror arguments into headers; nil means there are none.
 	Tool func(name string) (*registry.Tool, bool)
 
-	PublicURL string   // what clients open, without /mcp; empty: whatever they name on loopback
-	Issuers   []string // told to clients as authorization servers (RFC 9728)
-	Origins   []string // further origins of browsers that may call
+	PublicURL string          // what clients open, without /mcp; empty: whatever they name on loopback
+	OAuth     *oauth.Resource // what clients are told of tokens; nil: only that they need one
+	Origins   []string        // further origins of browsers that may call
 
 	// Wait is how long a caller is held while people are asked.
 	Wait time.Duration
@@ -146,12 +149,8 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// Mount registers the endpoint and its metadata.
-func (h *Handler) Mount(mux *http.ServeMux) {
-	mux.Handle("/mcp", h)
-	mux.HandleFunc("GET "+metadataPath, h.metadata)
-	mux.HandleFunc("GET "+metadataPath+"/mcp", h.metadata)
-}
+// Mount registers the endpoint.
+func (h *Handler) Mount(mux *http.ServeMux) { mux.Handle("/mcp", h) }
 
 // ToolsChanged tells clients that listen for it to list the tools again.
 func (h *Handler) ToolsChanged() { h.sdk.toolsChanged() }

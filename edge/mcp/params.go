@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -37,6 +38,11 @@ const (
 	metaDecision   = metaPrefix + "decision"   // on answers only
 )
 
+// identityNames are what members of _meta are called that say who is calling.
+var identityNames = []string{"user", "user_id", "userid", "username", "email", "principal", "subject", "sub", "tenant", "tenant_id", "tenantid",
+	"agent", "agent_id", "actor", "act", "iss", "issuer", "groups", "roles", "role", "scope", "scopes", "identity", "authorization", "token", "access_token",
+	"on_behalf_of", "onbehalfof", "impersonate", "session", "sessionid", "session_id", "workload"}
+
 // meta is what a request's _meta says. All of it is the client's word.
 type meta struct {
 	version       string // protocol version; "" when there is none
@@ -46,6 +52,7 @@ type meta struct {
 	occurrence    string
 	purpose       string
 	vouch         []byte
+	claims        bool // something in it says who is calling; that counts for nothing
 }
 
 // readMeta reads params._meta, and refuses case-variants there and in params.
@@ -82,6 +89,9 @@ func readMeta(params []byte) (meta, *refusal) {
 		m.progressToken = v
 	}
 	m.vouch, _ = canon.Lookup(object, metaVouch)
+	for name := range canon.Members(object) {
+		m.claims = m.claims || slices.Contains(identityNames, strings.ToLower(name[strings.LastIndexAny(name, "/.:")+1:]))
+	}
 	for _, label := range []struct {
 		name string
 		to   *string

@@ -113,6 +113,7 @@ func newWorldOver(t testing.TB, change func(*edge.Options), upstream func(*ledge
 	}
 	w.verifier, err = identity.New(identity.Config{Issuers: []identity.Issuer{issuer}, Workloads: []identity.WorkloadKey{
 		{Name: "app", KeyHash: identity.HashKey(vouchKey), Tenant: "acme", Permissions: []identity.Permission{identity.Propose, identity.Vouch}},
+		{Name: "eyes", KeyHash: identity.HashKey(readKey), Tenant: "acme", Permissions: []identity.Permission{identity.Read}},
 	}}, identity.Deps{Clock: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -215,6 +216,8 @@ func load(t testing.TB, text string, invoker *mcp.Invoker) *registry.Snapshot {
 	}
 	return snapshot
 }
+
+const readKey = "plk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFH"
 
 const vouchKey = "plk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
