@@ -15,7 +15,7 @@ func TestApproveWithoutScripts(t *testing.T) {
 	b := w.browser()
 	b.get("/console/approvals/"+a.Approval).want(t, 200, "Sign in at").without(t, "ord_1001", "anna")
 	page := b.signIn("lena", "/console/approvals/"+a.Approval).want(t, 200,
-		"Refund &#34;1200.00&#34; &#34;EUR&#34; on order &#34;ord_1001&#34;", "anna", "support-bot", "above what the agent may do alone",
+		`Refund <span class="given">&#34;1200.00&#34;</span> <span class="given">&#34;EUR&#34;</span> on order <span class="given">&#34;ord_1001&#34;</span>`, "anna", "support-bot", "above what the agent may do alone",
 		"59 min left", "production", "ticket T-88", "group leads", "Approve", "Reject")
 	if page.at.Path != "/console/approvals/"+a.Approval {
 		t.Fatalf("returned to %s", page.at)

@@ -54,6 +54,9 @@ func (f filter) fits(l dispatch.Loaded) bool {
 	return fits(f.Tool, l.Call.Tool.Name) && fits(f.For, l.Call.Principal.Subject) && fits(f.Agent, string(l.Call.Agent))
 }
 
+// Narrow reports whether it asks for less than a whole view.
+func (f filter) Narrow() bool { return f.Tool != "" || f.For != "" || f.Agent != "" }
+
 // query is the filter as an address, for another page of the same list.
 func (f filter) query(after record.ApprovalID) string {
 	q := url.Values{"state": {f.State}}
@@ -117,7 +120,7 @@ type row struct {
 func (c *Console) rowOf(v viewer, l dispatch.Loaded, now time.Time) row {
 	a := l.Approval
 	first, _, _ := strings.Cut(cmp.Or(l.Call.EffectText, l.Call.Tool.Name), "\n")
-	r := row{ID: a.ID, Effect: fold(first, 200, 0), For: l.Call.Principal.Subject, Agent: string(l.Call.Agent), Tool: l.Call.Tool.Name, Run: l.Call.Run,
+	r := row{ID: a.ID, Effect: foldAs(first, 200, 0, sentence), For: l.Call.Principal.Subject, Agent: string(l.Call.Agent), Tool: l.Call.Tool.Name, Run: l.Call.Run,
 		Why: asked(a.Code), State: a.State, Call: l.Call.State, Asked: a.Asked, Left: left(a.Expires.Sub(now)), Expires: a.Expires, Soon: a.Expires.Sub(now) < 15*time.Minute}
 	need, have := 0, 0
 	for _, p := range partsOf(*a) {

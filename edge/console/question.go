@@ -127,10 +127,11 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 			view.RestLeft = len(rest) - n
 			break
 		}
-		view.Rest = append(view.Rest, fold(line, 200, 1000))
+		view.Rest = append(view.Rest, foldAs(line, 200, 1000, sentence))
 	}
 	for _, r := range l.Call.Decision.Reasons {
-		if !r.Observe && r.Verdict == record.RequiresApproval {
+		// A rule that only repeats what the line above says is left out.
+		if !r.Observe && r.Verdict == record.RequiresApproval && (r.Public != "" || r.Code != a.Code) {
 			view.Reasons = append(view.Reasons, reason{r.Rule, fold(cmp.Or(r.Public, asked(r.Code)), 300, 2000)})
 		}
 	}
@@ -169,7 +170,7 @@ func effectOf(c record.Call) (folded, []string) {
 	if c.EffectText == "" {
 		return fold(c.Tool.Name, foldAt, 0), nil
 	}
-	return fold(lines[0], foldAt, foldMost), lines[1:]
+	return foldAs(lines[0], foldAt, foldMost, sentence), lines[1:]
 }
 
 func partsOf(a record.Approval) []part {

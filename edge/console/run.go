@@ -38,7 +38,7 @@ type callRow struct {
 
 func callRowOf(c record.Call) callRow {
 	first, _, _ := strings.Cut(c.EffectText, "\n")
-	return callRow{c.ID, c.Tool.Name, c.Principal.Subject, string(c.Agent), fold(first, 200, 0), c.State, c.Decision.Code, c.Proposed}
+	return callRow{c.ID, c.Tool.Name, c.Principal.Subject, string(c.Agent), foldAs(first, 200, 0, sentence), c.State, c.Decision.Code, c.Proposed}
 }
 
 // eventRow is an event without operators' texts.

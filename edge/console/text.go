@@ -56,6 +56,8 @@ func word(b *strings.Builder, runes []rune) {
 			marks = 0
 		}
 		switch {
+		case r == '\n':
+			b.WriteString(`<span class="odd">↵</span>` + "\n") // a break in a text stays one
 		case hidden(r) || marks > 1:
 			number(b, r)
 		case styled(r) || deceives && unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r):
@@ -78,7 +80,7 @@ func styled(r rune) bool {
 		return true
 	case r >= 0x2100 && r <= 0x214F: // letterlike
 		return r != '№' && r != '™' && r != '℃'
-	case r == '⟦' || r == '⟧': // our own brackets
+	case r == '⟦' || r == '⟧' || r == '↵': // our own marks
 		return true
 	case r == 0x2044 || r == 0x2215 || r == 0x2024 || r == 0x2025 || r == 0x3002 || r == 0xA789 || r == 0x2236: // pass for / . :
 		return true
@@ -106,15 +108,15 @@ func hidden(r rune) bool {
 
 func number(b *strings.Builder, r rune) {
 	name := names[r]
-	if name == "" {
-		name = "a character that cannot be seen, or can be taken for another"
+	if name != "" {
+		name = " " + name
 	}
-	fmt.Fprintf(b, `<span class="odd" title="%s">⟦U+%04X⟧</span>`, name, r)
+	fmt.Fprintf(b, `<span class="odd">⟦U+%04X%s⟧</span>`, r, name)
 }
 
 // names are those of the characters that are met most.
 var names = map[rune]string{
-	'\n': "line feed", '\r': "carriage return", '\t': "tab", 0: "null", 0x1b: "escape", 0x7f: "delete", 0xA0: "no-break space",
+	'\r': "carriage return", '\t': "tab", 0: "null", 0x1b: "escape", 0x7f: "delete", 0xA0: "no-break space",
 	0xAD: "soft hyphen", 0x200B: "zero width space", 0x200C: "zero width non-joiner", 0x200D: "zero width joiner",
 	0x200E: "left-to-right mark", 0x200F: "right-to-left mark", 0x2028: "line separator", 0x2029: "paragraph separator",
 	0x202A: "left-to-right embedding", 0x202B: "right-to-left embedding", 0x202C: "pop directional formatting",
@@ -133,11 +135,35 @@ type folded struct {
 
 // fold shows so many characters of a text at once, and most behind a fold. What is
 // over is counted: the page says it and offers all as a file.
-func fold(s string, at, most int) folded {
+func fold(s string, at, most int) folded { return foldAs(s, at, most, marked) }
+
+func foldAs(s string, at, most int, show func(string) template.HTML) folded {
 	runes := []rune(s)
 	if len(runes) <= at+at/4 { // a fold for a few characters hides more than it helps
-		return folded{Text: marked(s)}
+		return folded{Text: show(s)}
 	}
 	end := min(len(runes), max(most, at))
-	return folded{Text: marked(string(runes[:at])), More: marked(string(runes[at:end])), Size: len(runes) - at, Left: len(runes) - end}
+	return folded{Text: show(string(runes[:at])), More: marked(string(runes[at:end])), Size: len(runes) - at, Left: len(runes) - end}
+}
+
+// sentence is an effect in words, whose values the registry has quoted: they stand
+// apart from its own words, so that a value with quotation marks is seen to be one.
+func sentence(s string) template.HTML {
+	var out template.HTML
+	for {
+		start := strings.IndexByte(s, '"')
+		if start < 0 {
+			return out + marked(s)
+		}
+		end := start + 1
+		for end < len(s) && s[end] != '"' {
+			if s[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end+1, len(s))
+		out += marked(s[:start]) + `<span class="given">` + marked(s[start:end]) + `</span>`
+		s = s[end:]
+	}
 }

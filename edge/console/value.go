@@ -11,10 +11,11 @@ import (
 // offers.
 const (
 	foldAt    = 400    // characters of one text before its fold
-	foldMost  = 20_000 // and behind it
+	foldMost  = 8_000  // and behind it
 	nameAt    = 100    // characters of a name
-	pageChars = 60_000 // characters of all texts together
-	pageNodes = 500    // members and elements on the page
+	pageChars = 30_000 // characters of all texts together, beside each argument's first
+	pageNodes = 400    // members and elements on the page, beside the arguments themselves
+	arguments = 200    // arguments on the page, however large the others are
 	openNodes = 12     // of one object or list before its fold
 	maxDepth  = 8
 )
@@ -48,9 +49,8 @@ func (b *budget) value(raw []byte, depth int) node {
 	if !quoted {
 		text = string(raw)
 	}
-	most := min(foldMost, b.chars)
-	n := node{Quoted: quoted, Text: fold(text, min(foldAt, max(most, 40)), most)}
-	b.chars -= min(most, len(text))
+	n := node{Quoted: quoted, Text: fold(text, foldAt, min(foldMost, b.chars))}
+	b.chars -= min(foldMost, len(text))
 	return n
 }
 
@@ -58,11 +58,13 @@ func (b *budget) list(raw []byte, depth int) node {
 	n := node{Open: "{", Close: "}"}
 	add := func(name string, value []byte) {
 		n.Count++
-		if b.nodes <= 0 || b.chars <= 0 || depth >= maxDepth {
+		if depth > 0 {
+			b.nodes--
+		}
+		if depth == 0 && n.Count > arguments || depth > 0 && (b.nodes < 0 || b.chars <= 0) || depth >= maxDepth {
 			n.Left++
 			return
 		}
-		b.nodes--
 		item := b.value(value, depth+1)
 		item.Name = nameOf(name)
 		if len(n.Items) < openNodes {
