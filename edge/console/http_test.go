@@ -1,8 +1,10 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -198,7 +200,16 @@ func TestRejectAllAndEndTheRun(t *testing.T) {
 	for _, a := range all {
 		f.Add("question", a.Approval+" "+first(binding, b.get("/console/approvals/"+a.Approval).body))
 	}
+	other := w.agent("berta", "refund", refund1200) // a run of somebody else, that lena is asked about too
+	mixed := url.Values{"form": f["form"], "question": {f["question"][0], other.Approval + " " + first(binding, b.get("/console/approvals/"+other.Approval).body)}}
+	b.post("/console/runs/"+all[0].Run+"/reject", mixed).want(t, 400, "not all of that run")
+	if got := w.back("anna", all[0]); got.State != "approval_pending" {
+		t.Fatalf("a batch that was refused did something: %+v", got)
+	}
 	b.post("/console/runs/"+all[0].Run+"/reject", f).want(t, 200, "ended", "denied")
+	if got := w.back("berta", other); got.State != "approval_pending" {
+		t.Fatalf("another run was touched: %+v", got)
+	}
 	for _, a := range all {
 		if got := w.back("anna", a); got.State != "denied" {
 			t.Errorf("%+v", got)
@@ -240,4 +251,20 @@ func TestHeaders(t *testing.T) {
 		w.browser().do(r).want(t, 200, "Open this in your browser", w.url+"/console/approvals/"+a.Approval)
 	}
 	b.get("/console").without(t, "Open this in your browser")
+}
+
+// A list that is longer than its page goes on, and says so; filters narrow it.
+func TestInboxPages(t *testing.T) {
+	w := newWorld(t)
+	for n := range 60 {
+		w.agent("anna", "refund", fmt.Sprintf(`{"order_id":"ord_%d","amount":"900.00","currency":"EUR"}`, n))
+	}
+	w.agent("berta", "anything", `{"title":"the newest"}`)
+	b := w.browser()
+	page := b.signIn("lena", "/console").want(t, 200, "(50&#43;) Questions", "the newest", "ord_59", "ord_11&#34;").without(t, "ord_10&#34;")
+	older := first(regexp.MustCompile(`id="older" href="([^"]+)"`), page.body)
+	b.get(older).want(t, 200, "ord_10&#34;", "ord_0&#34;", "(11) Questions").without(t, "ord_59", `id="older"`)
+	b.get("/console?state=waiting&tool=anything").want(t, 200, "(1) Questions", "the newest").without(t, "ord_1")
+	b.get("/console?for=nobody").want(t, 200, "There is nothing here for you")
+	b.get("/console?state=settled").want(t, 200, "There is nothing here for you")
 }

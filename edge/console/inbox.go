@@ -155,7 +155,7 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request, v viewer) error 
 	}
 	if next != "" {
 		view.Count += "+"
-		view.Next = f.query(next)
+		view.Next = home + "?" + f.query(next)
 	}
 	title := "Questions"
 	if f.State == "waiting" {
