@@ -1,6 +1,7 @@
 package placet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/trust"
 )
 
 // Reloaded is what reading the files again came to.
@@ -117,6 +119,9 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		// Whoever reloads may read what is wrong with the files.
 		return dispatch.Active{}, record.Errorf(record.Invalid, "%w", err)
 	}
+	if err := p.checkCredentials(snapshot); err != nil {
+		return dispatch.Active{}, err
+	}
 	layers, err := p.layers()
 	if err != nil {
 		return dispatch.Active{}, err
@@ -155,6 +160,9 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 			}
 		}
 		digest = append(digest, fmt.Appendf(nil, "%v %v", d, a.Default.Part))
+	}
+	if len(c.Credentials) > 0 {
+		digest = append(digest, describe(c.Credentials))
 	}
 	a.Overrides = append(a.Overrides, snapshot.Overrides()...)
 	a.Digest = canon.Of("placet/active/1", digest...).String()
@@ -288,18 +296,42 @@ func (o Options) verifier() (*identity.Verifier, error) {
 		}
 	}
 	for _, w := range c.Workloads {
-		hash, err := w.Value.Key.Read(o.LookupEnv, o.ReadFile)
-		if err != nil {
-			return nil, record.Errorf(record.Invalid, "workloads.%s.key: %w", w.Key, err)
+		k := identity.WorkloadKey{Name: w.Key, Tenant: w.Value.Tenant, SPIFFE: w.Value.SPIFFE, Agent: w.Value.Agent, Expires: w.Value.Expires.Time}
+		if !w.Value.Key.IsZero() {
+			k.Keys = func() (string, error) { return w.Value.Key.Read(o.LookupEnv, o.ReadFile) }
 		}
-		k := identity.WorkloadKey{Name: w.Key, KeyHash: strings.TrimSpace(hash), Tenant: w.Value.Tenant}
+		if cert := w.Value.Certificate; cert != nil {
+			k.Certificate = identity.CertificateName{Authority: cert.Authority, DNS: cert.DNS, URI: cert.URI}
+		}
 		for _, may := range w.Value.Permissions {
 			k.Permissions = append(k.Permissions, identity.Permission(may))
 		}
 		ic.Workloads = append(ic.Workloads, k)
 	}
+	authorities, err := o.authorities()
+	if err != nil {
+		return nil, err
+	}
+	ic.Authorities = authorities
+	ic.PublicURL = c.PublicURL
 	ic.Operate, ic.Read = c.Permissions.Operate, c.Permissions.Read
 	return identity.New(ic, identity.Deps{Clock: o.Clock, HTTP: o.HTTP, Log: o.Log})
+}
+
+// authorities are those that certify workloads. Files must be readable now, so that
+// a mistake is found at the start; the Workload API may come later.
+func (o Options) authorities() ([]identity.Authority, error) {
+	var out []identity.Authority
+	for _, a := range o.Config.Trust {
+		roots := trust.File(o.ReadFile, cmp.Or(a.Value.CA, a.Value.Bundle), a.Value.SPIFFE)
+		if a.Value.WorkloadAPI != "" {
+			roots = trust.WorkloadAPI(a.Value.WorkloadAPI, a.Value.SPIFFE)
+		} else if _, err := roots(context.Background()); err != nil {
+			return nil, record.Errorf(record.Invalid, "trust.%s: %w", a.Key, err)
+		}
+		out = append(out, identity.Authority{Name: a.Key, Domain: a.Value.SPIFFE, Roots: roots})
+	}
+	return out, nil
 }
 
 func issuerOf(c *config.Config, i config.Issuer) identity.Issuer {
@@ -307,6 +339,9 @@ func issuerOf(c *config.Config, i config.Issuer) identity.Issuer {
 		Issuer: i.Issuer, Audience: i.Audience, ConsoleAudience: c.ConsoleAudience(), TokenTypes: i.TokenTypes, Keys: i.Keys,
 		Skew: i.Skew, MaxTokenAge: i.MaxTokenAge,
 		Claims: identity.Claims{Subject: i.Claims.Subject, Agent: i.Claims.Agent, Scopes: i.Claims.Scopes, Groups: i.Claims.Groups},
+	}
+	if i.Sender != "none" {
+		out.SenderConstrained = identity.Constraint(i.Sender)
 	}
 	for _, a := range i.Algorithms {
 		out.Algorithms = append(out.Algorithms, string(a))

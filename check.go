@@ -38,6 +38,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 	if _, err = o.handlers(); err != nil {
 		return nil, err
 	}
+	if p.profiles, err = o.openProfiles(); err != nil {
+		return nil, err
+	}
 	c := &Checked{placet: p}
 	if c.active, err = p.load(ctx); err != nil {
 		return nil, err

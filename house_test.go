@@ -23,14 +23,18 @@ var house = map[string][]string{
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
 
-	"credential": {"canon", "record"},
+	"credential":            {"canon", "record"},
+	"credential/issuertest": {}, // tests only
 
-	"identity":         {"canon", "record"},
-	"identity/idptest": {}, // a real provider, for tests
-	"registry":         {"canon", "record", "yamlfile"},
-	"policy":           {"canon", "record"},
-	"config":           {"yamlfile"},
-	"issuer":           {"identity", "record", "yamlfile"},
+	"identity":            {"canon", "record"},
+	"identity/idptest":    {},         // a real provider, for tests
+	"trust":               {"record"}, // roots of authorities: files and the SPIFFE Workload API
+	"registry":            {"canon", "record", "yamlfile"},
+	"policy":              {"canon", "record"},
+	"config":              {"yamlfile"},
+	"issuer":              {"identity", "record", "yamlfile"},
+	"connect":             {"record"}, // a client: knows nothing of what serves
+	"connect/connecttest": {},
 
 	"dispatch": {"canon", "identity", "policy", "record", "registry"},
 

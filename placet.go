@@ -95,6 +95,8 @@ type Placet struct {
 	engine   *rego.Engine
 	signer   *credential.Signer
 	issuer   *issuer.Issuer // nil without users of its own
+	profiles *credential.Profiles
+	sources  *credential.Delegations // nil: no issuer is a live source
 	mcp      *edgemcp.Handler
 	handler  http.Handler
 	ignored  *front.Ignored
@@ -134,13 +136,24 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.signer, err = o.openSigner(); err != nil {
 		return nil, err
 	}
+	if p.profiles, err = o.openProfiles(); err != nil {
+		return nil, err
+	}
+	if p.sources, err = o.openDelegations(p.issuer); err != nil {
+		return nil, err
+	}
 	handlers, err := o.handlers()
 	if err != nil {
 		return nil, err
 	}
-	p.servers = toolmcp.New(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version})
+	p.servers = toolmcp.New(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
+		Own: credentials{p.profiles}.own})
+	var away dispatch.Delegations
+	if p.sources != nil {
+		away = delegations{p.sources, p.verifier}
+	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: chooser{handlers, p.servers}, Clock: o.Clock,
-		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}})
+		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away})
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +188,8 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Ignored: p.ignored.Note, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version,
+		Ignored: func(what string) { p.ignored.Note(what); p.boundary.IgnoreVouch() },
 	})
 	if err != nil {
 		return err
@@ -263,6 +277,12 @@ func (p *Placet) Close() error {
 		}
 		if p.servers != nil {
 			p.closed = errors.Join(p.closed, p.servers.Close())
+		}
+		if p.profiles != nil {
+			p.profiles.Close()
+		}
+		if p.sources != nil {
+			p.sources.Close()
 		}
 		if p.store != nil {
 			p.closed = errors.Join(p.closed, p.store.Close())

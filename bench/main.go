@@ -64,6 +64,7 @@ var measurements = []struct {
 }{
 	{"dispatch_vs_rawinsert", (*bench).dispatchVersusRaw},
 	{"gateway", (*bench).gateway},
+	{"exchanged_vs_plain", (*bench).exchanged},
 	{"decision_vs_opa", (*bench).decisionVersusOPA},
 	{"identity_vs_jose", (*bench).identityVersusJose},
 	{"resources", (*bench).resources},

@@ -8,6 +8,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// LookupPath goes into objects by a name with dots: a.b is the member b of the
+// member a. What holds for Lookup holds for it.
+func LookupPath(object []byte, path string) (value []byte, ok bool) {
+	for {
+		first, rest, nested := strings.Cut(path, ".")
+		value, ok := Lookup(object, first)
+		if !ok || !nested {
+			return value, ok
+		}
+		object, path = value, rest
+	}
+}
+
 // Lookup returns the value of a member of a canonical object, raw and without a
 // copy. Of a text that is not a canonical object it may return anything or
 // nothing, but it does not panic.

@@ -89,3 +89,16 @@ func BenchmarkLookup(b *testing.B) {
 		}
 	}
 }
+
+func TestLookupPath(t *testing.T) {
+	object := []byte(`{"a":{"b":{"c":1},"x.y":2},"a.b":3,"n":[{"b":4}],"t":"b"}`)
+	for path, want := range map[string]string{
+		"a": `{"b":{"c":1},"x.y":2}`, "a.b": `{"c":1}`, "a.b.c": "1",
+		"a.b.c.d": "", "n.b": "", "t.b": "", "a.x.y": "", "": "", ".": "", "a.": "", "z.b": "",
+	} {
+		got, ok := canon.LookupPath(object, path)
+		if string(got) != want || ok != (want != "") {
+			t.Errorf("%q: %s, %t", path, got, ok)
+		}
+	}
+}

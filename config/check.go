@@ -45,6 +45,8 @@ func (c *Config) Check(fail func(key, message string)) {
 		layers[l.Name] = true
 	}
 	c.checkPoints(fail)
+	c.checkTrust(fail)
+	c.checkCredentials(fail)
 	for _, w := range c.Workloads {
 		if !layerName.MatchString(w.Key) {
 			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")
@@ -217,8 +219,68 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// checkTrust ties authorities to the listener and to the workloads they certify.
+func (c *Config) checkTrust(fail func(key, message string)) {
+	if len(c.Trust) > 0 && c.TLS == nil {
+		fail("trust", "needs tls: {certificate: …, key: …}; clients show certificates over TLS only")
+	}
+	if c.TLS == nil && slices.ContainsFunc(c.Issuers, func(i Issuer) bool { return i.Sender == "mtls" }) {
+		fail("issuers", "sender_constrained: mtls needs tls: {certificate: …, key: …}; clients show certificates over TLS only")
+	}
+	plain, domains := map[string]bool{}, map[string]bool{}
+	for _, a := range c.Trust {
+		if !layerName.MatchString(a.Key) {
+			fail("trust", "a name is lower-case letters, digits and _ . -, and starts with a letter")
+		}
+		plain[a.Key] = a.Value.CA != ""
+		domains[a.Value.SPIFFE] = true
+	}
+	for _, w := range c.Workloads {
+		domain, _, _ := strings.Cut(strings.TrimPrefix(w.Value.SPIFFE, "spiffe://"), "/")
+		if w.Value.SPIFFE != "" && !domains[domain] {
+			fail("workloads", w.Key+" has a SPIFFE ID of a trust domain that is not under trust")
+		}
+		if cert := w.Value.Certificate; cert != nil && !plain[cert.Authority] {
+			fail("workloads", w.Key+" has a certificate of "+cert.Authority+", which is no plain authority (ca) under trust")
+		}
+	}
+}
+
+// Check is the rules of an authority.
+func (a *Authority) Check(fail func(key, message string)) {
+	switch {
+	case (a.CA == "") == (a.SPIFFE == ""):
+		fail("", "wants either ca or spiffe")
+	case a.SPIFFE == "" && (a.Bundle != "" || a.WorkloadAPI != ""):
+		fail("", "bundle and workload_api go with spiffe")
+	case a.SPIFFE != "" && (a.Bundle == "") == (a.WorkloadAPI == ""):
+		fail("spiffe", "wants either bundle or workload_api beside it")
+	case a.WorkloadAPI != "" && !strings.HasPrefix(a.WorkloadAPI, "unix:///"):
+		fail("workload_api", "wants a socket of this machine, unix:///PATH")
+	}
+}
+
+// Check is the rules of a certificate.
+func (c *Certificate) Check(fail func(key, message string)) {
+	if (c.DNS == "") == (c.URI == "") {
+		fail("authority", "wants either dns or uri beside it")
+	}
+	if strings.HasPrefix(strings.ToLower(c.URI), "spiffe:") {
+		fail("uri", "is a SPIFFE ID; use spiffe, with its trust domain under trust")
+	}
+}
+
 // Check is the rules of a workload.
 func (w *Workload) Check(fail func(key, message string)) {
+	if w.Key.IsZero() && w.SPIFFE == "" && w.Certificate == nil {
+		fail("permissions", "are for nobody: the workload needs key, spiffe or certificate")
+	}
+	if w.SPIFFE != "" && w.Certificate != nil {
+		fail("spiffe", "stands beside certificate; a workload has one of them")
+	}
+	if w.SPIFFE != "" && !strings.HasPrefix(w.SPIFFE, "spiffe://") {
+		fail("spiffe", "wants a SPIFFE ID such as spiffe://example.org/support-app")
+	}
 	for i, p := range w.Permissions {
 		if slices.Contains(w.Permissions[:i], p) {
 			fail("permissions", "lists "+string(p)+" twice")

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/placet-dev/placet/yamlfile"
@@ -20,7 +22,9 @@ type Config struct {
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
 	Points      []DecisionPoint  `yaml:"decision_points" doc:"Decision points outside of this server that are asked about what calls name (AuthZEN)."`
 	Issuers     []Issuer         `yaml:"issuers" doc:"Who may say who is calling."`
+	Trust       Trust            `yaml:"trust" doc:"Who certifies programs, by name. Needs tls; the server then asks clients for certificates."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
+	Credentials Credentials      `yaml:"credentials" doc:"Profiles: what tool servers are called with, by name. Agents never see these."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
@@ -29,7 +33,6 @@ type Config struct {
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
-	Credentials    yamlfile.Later `yaml:"credentials" doc:"How tools are called."`
 	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Agents         yamlfile.Later `yaml:"agents" doc:"Limits by agent."`
@@ -66,6 +69,11 @@ func (c *Config) Folder() string { return c.folder }
 
 // StorePath is the path of the SQLite file.
 func (c *Config) StorePath() string { return c.storePath }
+
+// AsksForCertificates reports whether the listener asks clients for certificates.
+func (c *Config) AsksForCertificates() bool {
+	return len(c.Trust) > 0 || slices.ContainsFunc(c.Issuers, func(i Issuer) bool { return c.TLS != nil && i.Sender == "any" || i.Sender == "mtls" })
+}
 
 // Audience is what tokens for calling tools are for, where an issuer says
 // nothing else.
@@ -157,14 +165,19 @@ type Issuer struct {
 	Tenant     string           `yaml:"tenant,required" doc:"The one tenant it speaks for, or claims.NAME with tenants."`
 	Tenants    []string         `yaml:"tenants" doc:"Tenants that the claim may name."`
 	Claims     Claims           `yaml:"claims" doc:"Which claims say what."`
+	Sender     Constraint       `yaml:"sender_constrained" default:"none" doc:"What its tokens must be bound to: a client certificate (mtls), a key (dpop), or any of both. Bound tokens are checked in any case."`
 	Keys       string           `yaml:"keys" doc:"JWKS file, or its URL. Default: discovery at the issuer."`
+	Delegation *Delegation      `yaml:"delegation" doc:"Lets runs keep the authority of a caller who is away, as long as this issuer confirms it."`
 
 	MaxTokenAge time.Duration `yaml:"max_token_age" default:"15m" doc:"A token counts at most this long after it was issued (iat), whatever its exp. So long may a lost membership go unnoticed."`
 	Skew        time.Duration `yaml:"skew" default:"30s" doc:"How far the issuer's clock may be ahead, for nbf and iat. exp has no tolerance."`
 	Client      *Client       `yaml:"client" doc:"The public client that MCP clients are told to use, where the provider does not register clients itself. One issuer may have it."`
-
-	Delegation yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 }
+
+// Constraint says what tokens must be bound to.
+type Constraint string
+
+func (Constraint) Choices() []string { return []string{"none", "mtls", "dpop", "any"} }
 
 // TenantClaim returns the claim that names the tenant, or "" when the tenant is
 // a constant.
@@ -204,11 +217,44 @@ type Workloads = yamlfile.Entries[Workload]
 
 // Workload is one program.
 type Workload struct {
-	Key         yamlfile.SecretRef `yaml:"key,required" doc:"Reference to the hash of its key: env:NAME or file:PATH."`
+	Key         yamlfile.SecretRef `yaml:"key" doc:"Reference to the hashes of its keys, as placet keys writes them: env:NAME or file:PATH."`
+	SPIFFE      string             `yaml:"spiffe" doc:"Its SPIFFE ID, exactly; the trust domain must be one under trust."`
+	Certificate *Certificate       `yaml:"certificate" doc:"What its certificate of a plain authority states. Each workload has keys, a certificate or both."`
+	Agent       string             `yaml:"agent" doc:"The agent that it is: a token beside its credential must name the same."`
 	Tenant      string             `yaml:"tenant" doc:"Its tenant. Default: the one there is; needed where there are several."`
 	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate."`
+	Expires     Time               `yaml:"expires" doc:"When it ends, whatever keys and certificates it holds then: a time such as 2027-01-31T12:00:00Z."`
+}
 
-	Expires yamlfile.Later `yaml:"expires" doc:"When the key ends."`
+// Certificate is what a certificate of a plain authority must hold.
+type Certificate struct {
+	Authority string `yaml:"authority,required" doc:"The authority's name under trust."`
+	DNS       string `yaml:"dns" doc:"A DNS name that the certificate holds, exactly; or"`
+	URI       string `yaml:"uri" doc:"a URI that it holds, exactly."`
+}
+
+// Trust is who certifies programs.
+type Trust = yamlfile.Entries[Authority]
+
+// Authority is a plain certificate authority, or a SPIFFE trust domain.
+type Authority struct {
+	CA          string `yaml:"ca" doc:"PEM file with the roots of a plain authority; or"`
+	SPIFFE      string `yaml:"spiffe" doc:"a SPIFFE trust domain, such as example.org, with"`
+	Bundle      string `yaml:"bundle" doc:"a file with its bundle, as SPIFFE's JSON or as PEM; or"`
+	WorkloadAPI string `yaml:"workload_api" doc:"the socket of the SPIFFE Workload API: unix:///PATH."`
+}
+
+// Time is a moment, written with its offset from UTC.
+type Time struct{ time.Time }
+
+// UnmarshalText reads RFC 3339. A date alone would leave open when the day ends.
+func (t *Time) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return errors.New("wants a time such as 2027-01-31T12:00:00Z")
+	}
+	t.Time = at.UTC()
+	return nil
 }
 
 // Permission is what a program may do.

@@ -73,9 +73,18 @@ func (c *Config) resolve() {
 	for i := range c.Points {
 		c.Points[i].Token = c.Points[i].Token.In(c.folder)
 	}
+	for i := range c.Trust {
+		a := &c.Trust[i].Value
+		for _, file := range []*string{&a.CA, &a.Bundle} {
+			if *file != "" {
+				*file = c.path(*file)
+			}
+		}
+	}
 	for i := range c.Workloads {
 		c.Workloads[i].Value.Key = c.Workloads[i].Value.Key.In(c.folder)
 	}
+	c.resolveCredentials()
 }
 
 func (c *Config) path(p string) string {

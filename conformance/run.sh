@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the MCP conformance suite directly against the Go SDK's everything-server
 # and through Placet, in both eras of the protocol, and compares. Everything it
-# fetches goes to .cache/conformance. Needs Go, npm and bash.
+# fetches goes to .cache/conformance. Then has placet connect's OAuth client sign in
+# at the suite's issuers (client scenarios auth/*). Needs Go, npm and bash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -19,7 +20,7 @@ fi
 export PATH=$cache/node_modules/node/bin:$PATH
 [ -x "$cache/bin/everything-server" ] ||
 	GOBIN=$cache/bin go install github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
-go build -o "$cache/bin/" ./conformance/gateway ./conformance/compare
+go build -o "$cache/bin/" ./conformance/gateway ./conformance/client ./conformance/compare
 
 pids=()
 cleanup() { for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done; }
@@ -44,6 +45,18 @@ leg() {
 		--requirements "$1" -o "$cache/out/$1/$2" >"$cache/out/$1/$2.txt" 2>&1 || true
 }
 
+# clients REVISION runs the client scenarios of auth/.
+clients() {
+	rm -rf "$cache/out/$1/client"
+	selection="--requirements $1"
+	# In the older revision an unrelated scenario keeps the suite from ending.
+	[ "$1" = 2026-07-28 ] || selection="--suite auth --spec-version $1"
+	# shellcheck disable=SC2086
+	node "$cache/node_modules/@modelcontextprotocol/conformance/dist/index.js" client --command "$cache/bin/client" \
+		$selection -o "$cache/out/$1/client" >"$cache/out/$1/client.txt" 2>&1 || true
+	"$cache/bin/compare" -revision "$1" -scored "$cache/out/$1.list" -client "$cache/out/$1/client"
+}
+
 failed=0
 for revision in 2026-07-28 2025-11-25; do
 	stateless=true
@@ -66,5 +79,6 @@ for revision in 2026-07-28 2025-11-25; do
 	leg "$revision" through "http://127.0.0.1:$front/mcp"
 	"$cache/bin/compare" -revision "$revision" -scored "$cache/out/$revision.list" -direct "$cache/out/$revision/direct" \
 		-through "$cache/out/$revision/through" -baseline conformance/baseline.yml || failed=1
+	clients "$revision" || failed=1
 done
 exit $failed

@@ -35,30 +35,39 @@ const (
 // readKeys reads what saveKeys wrote. A file that others can read is refused: who
 // has a key can make tokens.
 func readKeys(path string) (keys []key, found bool, err error) {
-	f, err := os.Open(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	text, found, err := readOwn(path)
+	if err != nil {
+		return nil, false, fmt.Errorf("read the keys of dispatch tokens: %w", err)
+	}
+	if !found {
 		return nil, false, nil
-	case err != nil:
-		return nil, false, fmt.Errorf("read the keys of dispatch tokens: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, false, fmt.Errorf("read the keys of dispatch tokens: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, false, record.Errorf(record.Invalid, "the key file %s can be read by others; set its mode to 0600, or remove it for a new key if somebody may have read it", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, keyFileBytes+1))
-	if err != nil {
-		return nil, false, fmt.Errorf("read the keys of dispatch tokens: %w", err)
 	}
 	keys, ok := parseKeys(text)
 	if !ok {
 		return nil, false, record.Errorf(record.Invalid, "%s is not a file of dispatch token keys; remove it, and a new key is made", path)
 	}
 	return keys, true, nil
+}
+
+// readOwn reads a file that nobody but its owner may read.
+func readOwn(path string) (text []byte, found bool, err error) {
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, false, record.Errorf(record.Invalid, "the key file %s can be read by others; set its mode to 0600, or remove it for a new key if somebody may have read it", path)
+	}
+	text, err = io.ReadAll(io.LimitReader(f, keyFileBytes+1))
+	return text, err == nil, err
 }
 
 func parseKeys(text []byte) ([]key, bool) {
@@ -82,24 +91,31 @@ func parseKeys(text []byte) ([]key, bool) {
 
 // saveKeys replaces the file whole. On return it is on the disk; on an error the
 // file before stays.
-func saveKeys(path string, keys []key) (err error) {
+func saveKeys(path string, keys []key) error {
 	kept := keyFile{Version: 1}
 	for _, k := range keys {
 		kept.Keys = append(kept.Keys, keptKey{k.private.Seed(), k.from})
 	}
 	text, err := json.Marshal(kept)
+	if err == nil {
+		err = saveOwn(path, text)
+	}
 	if err != nil {
 		return fmt.Errorf("save the keys of dispatch tokens: %w", err)
 	}
+	return nil
+}
+
+// saveOwn replaces a file that nobody but its owner may read.
+func saveOwn(path string, text []byte) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*") // mode 0600
 	if err != nil {
-		return fmt.Errorf("save the keys of dispatch tokens: %w", err)
+		return err
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(f.Name()) // what matters is the error that is returned
-			err = fmt.Errorf("save the keys of dispatch tokens: %w", err)
 		}
 	}()
 	if _, err = f.Write(text); err == nil {
@@ -125,4 +141,40 @@ func syncFolder(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// sealFile is the form in which the key of delegations is kept.
+type sealFile struct {
+	Version int    `json:"version"`
+	Key     []byte `json:"key"`
+}
+
+func readSealKey(path string) (key []byte, found bool, err error) {
+	text, found, err := readOwn(path)
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("read the key of delegations: %w", err)
+	case !found:
+		return nil, false, nil
+	}
+	var kept sealFile
+	text, err = canon.Canonical(text, canon.Limits{Bytes: keyFileBytes})
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err != nil || kept.Version != 1 || len(kept.Key) != sealBytes {
+		return nil, false, record.Errorf(record.Invalid, "%s is not a key of delegations; remove it, and a new key is made: open delegations then end", path)
+	}
+	return kept.Key, true, nil
+}
+
+func saveSealKey(path string, key []byte) error {
+	text, err := json.Marshal(sealFile{Version: 1, Key: key})
+	if err == nil {
+		err = saveOwn(path, text)
+	}
+	if err != nil {
+		return fmt.Errorf("save the key of delegations: %w", err)
+	}
+	return nil
 }

@@ -281,21 +281,21 @@ func (b *Boundary) standIn(ctx context.Context, l Loaded) (identity.Caller, Load
 	if err == nil && (!caller.Valid() || caller.Owner() != run.Owner) {
 		err = record.Errorf(record.Forbidden, "the live source speaks of somebody else")
 	}
-	if err != nil || slices.Equal(next.Sealed, run.Delegation.Sealed) {
+	if slices.Equal(next.Sealed, run.Delegation.Sealed) {
 		return caller, l, err
 	}
-	// What the source was asked with is used up: unless what replaces it is durable,
-	// nobody acts on the answer.
+	// What the source was asked with is used up, whatever it said: unless what replaces
+	// it is durable, nobody acts on the answer.
 	next.Granted, next.Until, next.Scopes = run.Delegation.Granted, run.Delegation.Until, run.Delegation.Scopes
-	change, err := record.Delegate(run, next, true, record.Who{System: "delegation"}, now)
-	if err == nil {
-		err = b.apply(ctx, change)
+	change, cerr := record.Delegate(run, next, true, record.Who{System: "delegation"}, now)
+	if cerr == nil {
+		cerr = b.apply(ctx, change)
 	}
-	if err != nil {
-		return identity.Caller{}, l, err
+	if cerr != nil {
+		return identity.Caller{}, l, cerr
 	}
 	l.Run = change.Facts().Run.After
-	return caller, l, nil
+	return caller, l, err
 }
 
 // standInRefused handles a live source that did not speak for the caller, and

@@ -24,6 +24,7 @@ type directory struct {
 	people   map[string][]string // subject to scopes
 	down     bool
 	rotating bool
+	failing  bool            // it answers, and what it says cannot be verified
 	valid    map[string]bool // what it may be asked with
 	made     int
 	asked    int
@@ -64,6 +65,9 @@ func (d *directory) Caller(_ context.Context, o record.Owner, had record.Delegat
 	if d.rotating {
 		delete(d.valid, string(had.Sealed))
 		had.Sealed = d.handle()
+	}
+	if d.failing {
+		return identity.Caller{}, had, record.Errorf(record.Unavailable, "the issuer's keys cannot be read")
 	}
 	return d.s.caller(who{string(o.Tenant), o.Principal.Subject, string(o.Agent), scopes, false}), had, nil
 }
@@ -225,6 +229,21 @@ func TestRule_C2_TwoCallsOfARunShareARotatingSource(t *testing.T) {
 			pass(time.Minute)
 		}
 		s.ran(2)
+	})
+}
+
+// A source that used up what it was asked with, and whose answer could not be
+// verified, is asked with what replaces it.
+func TestRule_C2_WhatTheSourceGivesIsKeptBesideAnError(t *testing.T) {
+	absent(t, func(t *testing.T, s *scene, d *directory, pass func(time.Duration)) {
+		d.set(func(d *directory) { d.rotating, d.failing = true, true })
+		a := s.delegated(`{"order":"o1","amount":900}`)
+		s.reply(a, "lena", record.Yes, "leads")
+		pass(time.Minute)
+		s.ran(0)
+		d.set(func(d *directory) { d.failing = false })
+		pass(time.Minute)
+		s.ran(1)
 	})
 }
 

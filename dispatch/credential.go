@@ -83,10 +83,7 @@ func (b *Boundary) uncredited(ctx context.Context, e *evaluation, d record.Decis
 	case e.call.State == record.Unknown:
 		return b.fromRecord(e.call, record.CodeOutcomeUnknown), nil // says nothing about what happened (rule D2)
 	case e.call.State != record.None && why.Code == record.CodeCannotDecide:
-		if err := b.apply(ctx, record.Postpone(e.call, step)); err != nil {
-			return b.undecided(e.tool.Name, err.Error()), nil
-		}
-		return e.answer(d, e.call), nil
+		return b.keep(ctx, e, d)
 	}
 	open := rest
 	if open == nil {

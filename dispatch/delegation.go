@@ -18,7 +18,7 @@ type Delegations interface {
 	// Caller asks the source who the delegation's principal is now: still there,
 	// with which scopes and groups. The caller has the owner of the run, with the
 	// scopes and groups of now. What is returned beside it replaces d, which the
-	// source may have used up. Any error denies: record.Unavailable when the source
+	// source may have used up, also beside an error; d itself if not. Any error denies: record.Unavailable when the source
 	// does not answer, anything else when it says that the authority is gone.
 	Caller(ctx context.Context, owner record.Owner, d record.Delegation) (identity.Caller, record.Delegation, error)
 

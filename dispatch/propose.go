@@ -131,6 +131,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 // verified credential that may make them, and counted for nothing (rule A12).
 func (b *Boundary) IgnoredVouches() int64 { return b.ignoredVouch.Load() }
 
+// IgnoreVouch counts one that a door did not pass on (rule A12).
+func (b *Boundary) IgnoreVouch() { b.ignoredVouch.Add(1) }
+
 // labels checks what the caller may name freely. None of it is authority.
 func (p *Proposal) labels() error {
 	printable := func(s string) bool {

@@ -187,13 +187,25 @@ func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Lo
 	case record.RequiresApproval:
 		return b.askAgain(ctx, e, d, l, progress)
 	default:
-		if unknown {
+		switch {
+		case unknown:
 			// The call stays unknown: a denial now says nothing about what happened (rule D2).
-			answer := b.fromRecord(l.Call, record.CodeOutcomeUnknown)
-			return answer, nil
+			return b.fromRecord(l.Call, record.CodeOutcomeUnknown), nil
+		case d.Code == record.CodeCannotDecide:
+			return b.keep(ctx, e, d)
 		}
 		return b.record(ctx, e, d, func() (record.Change, error) { return record.Refuse(e.call, e.step(d), live(l.Approval)) })
 	}
+}
+
+// keep denies a request that could not be decided and leaves the call as it is, its
+// approval unused: what people said is not lost to a pause of a server, a policy
+// or an issuer.
+func (b *Boundary) keep(ctx context.Context, e *evaluation, d record.Decision) (Answer, error) {
+	if err := b.apply(ctx, record.Postpone(e.call, e.step(d))); err != nil {
+		return b.undecided(e.call.Tool.Name, err.Error()), nil
+	}
+	return e.answer(d, e.call), nil
 }
 
 // live returns an approval that still could be used, for voiding.

@@ -124,7 +124,13 @@ func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.R
 			return run, err
 		}
 		if !c.Vouches() {
-			return run, record.Errorf(record.Forbidden, "starting a turn needs a workload credential with the vouch permission")
+			err := c.Lacks(identity.Vouch)
+			if lack, ok := identity.LackOf(err); ok {
+				if unrecorded := b.Lacks(ctx, lack, "start-turn"); unrecorded != nil {
+					return run, unrecorded
+				}
+			}
+			return run, err
 		}
 		if len(keep) > 0 {
 			open, err := b.store.OpenCalls(ctx, run.Tenant, run.ID, 500)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
@@ -137,12 +136,12 @@ func found(l *registry.Lookup, result json.RawMessage, tenant record.TenantID) (
 		return "the look-up's result is no object"
 	}
 	if l.Found != "" {
-		if value, ok := member(body, l.Found); !ok || slices.Contains([]string{"null", "false", `""`, "[]", "{}"}, string(value)) {
+		if value, ok := canon.LookupPath(body, l.Found); !ok || slices.Contains([]string{"null", "false", `""`, "[]", "{}"}, string(value)) {
 			return "the result has no " + l.Found
 		}
 	}
 	if l.Tenant != "" {
-		value, _ := member(body, l.Tenant)
+		value, _ := canon.LookupPath(body, l.Tenant)
 		if text, ok := canon.Text(value); !ok || text != string(tenant) {
 			return "the result's " + l.Tenant + " is not the caller's tenant"
 		}
@@ -170,18 +169,6 @@ func structured(result json.RawMessage) ([]byte, bool) {
 	}
 	out, blank, err := canon.Object([]byte(texts[0]), canon.Limits{})
 	return out, err == nil && !blank
-}
-
-// member goes into objects by a name with dots.
-func member(object []byte, name string) (json.RawMessage, bool) {
-	for {
-		first, rest, nested := strings.Cut(name, ".")
-		value, ok := canon.Lookup(object, first)
-		if !ok || !nested {
-			return value, ok
-		}
-		object, name = value, rest
-	}
 }
 
 // support makes a call for another one: a look-up, with a record, a ticket and

@@ -11,6 +11,7 @@ import (
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 const guardedTools = `
@@ -238,6 +239,46 @@ func TestDecisionPointsAreBound(t *testing.T) {
 	s.ran(0)
 	s.reply(again, "lena", record.Yes, "leads")
 	if again, err = s.Dispatch(s.ctx, s.caller(anna), a.Call.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.wants(again, record.Allow, record.CodeNone, record.Succeeded)
+	s.ran(1)
+}
+
+// What cannot be decided at a dispatch denies it and keeps the call: a yes is not
+// lost to a pause of a server.
+func TestPromise_P6_WhatCannotBeDecidedKeepsItsPlace(t *testing.T) {
+	s := newScene(t, func(s *scene) { s.yaml = guardedTools })
+	var asked atomic.Int64
+	orders{"ord_1": {"anna", "acme"}}.shop(s, &asked)
+	a := s.wants(s.do(anna, "wipe", `{"order":"ord_1"}`), record.RequiresApproval, record.CodeAlwaysAsks, record.ApprovalPending)
+	s.reply(a, "lena", record.Yes, "leads")
+	down := func(context.Context, dispatch.Work) (dispatch.Reached, bool) {
+		return dispatch.Reached{Err: errors.New("connection refused")}, true
+	}
+	for what, set := range map[string]func(){
+		"the look-up": func() { s.desk.on(down) },
+		"the list of tools": func() {
+			s.desk.offered = func(string) (registry.Offer, error) {
+				return registry.Offer{}, record.Errorf(record.Unavailable, "connection refused")
+			}
+		},
+	} {
+		set()
+		again, err := s.Dispatch(s.ctx, s.caller(anna), a.Call.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.wants(again, record.Deny, record.CodeCannotDecide, record.ApprovalPending)
+		if l, err := s.store.Call(s.ctx, "acme", a.Call.ID); err != nil || l.Approval.State != record.Approved {
+			t.Fatalf("%s is down, and the approval is %s (%v)", what, l.Approval.State, err)
+		}
+		s.desk.offered = nil
+		orders{"ord_1": {"anna", "acme"}}.shop(s, &asked)
+	}
+	s.ran(0)
+	again, err := s.Dispatch(s.ctx, s.caller(anna), a.Call.ID, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.wants(again, record.Allow, record.CodeNone, record.Succeeded)

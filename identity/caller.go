@@ -16,8 +16,9 @@ const WorkloadIssuer = "placet:workload"
 // Caller is who proposes and dispatches: a tenant, a principal and an agent, with
 // what their issuer says of them. The zero value is nobody.
 type Caller struct {
-	v        *verified // nil: nobody
-	workload *Workload // the program that presented a key beside or instead of the token
+	v         *verified  // nil: nobody
+	workload  *Workload  // the program that presented a key beside or instead of the token
+	presented *Presented // nil: no token
 }
 
 // Valid reports whether there is somebody. Whoever takes a Caller refuses one that is not valid.
@@ -58,12 +59,16 @@ func (c Caller) Claims() json.RawMessage {
 	return c.v.public
 }
 
-// Expires is when the token ceases to count; zero for a workload's own key.
+// Expires is when the first of the credentials ceases to count; zero for a
+// workload's own that does not expire.
 func (c Caller) Expires() time.Time {
-	if c.v == nil {
+	switch {
+	case c.v == nil:
 		return time.Time{}
+	case c.workload == nil:
+		return c.v.expires
 	}
-	return c.v.expires
+	return earlier(c.v.expires, c.workload.expires)
 }
 
 // SessionID tells callers apart that must not share a protocol session: it is a
@@ -87,14 +92,19 @@ func (c Caller) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("tenant", string(o.Tenant)), slog.String("principal", o.Principal.String()), slog.String("agent", string(o.Agent)))
 }
 
-// Workload is a program that proved to hold its key.
+// Workload is a program that proved who it is.
 type Workload struct {
 	name        string
+	expires     time.Time       // when it, or what it proved itself by, ceases to count; zero: never
+	agent       record.AgentID  // the agent that it is; "" if it is none, such as an orchestrator that vouches
 	tenant      record.TenantID // "" if the configuration leaves it open
 	permissions []Permission
 }
 
 func (w *Workload) Name() string { return w.name }
+
+// Tenant is the workload's own; "" if the configuration leaves it open.
+func (w *Workload) Tenant() record.TenantID { return w.tenant }
 
 // May reports whether the workload holds a permission; nil holds none.
 func (w *Workload) May(p Permission) bool { return w != nil && slices.Contains(w.permissions, p) }

@@ -27,14 +27,7 @@ func claim(claims []byte, name string) ([]byte, bool) {
 	if strings.Contains(name, "/") {
 		return canon.Lookup(claims, name)
 	}
-	for {
-		first, rest, nested := strings.Cut(name, ".")
-		value, ok := canon.Lookup(claims, first)
-		if !ok || !nested {
-			return value, ok
-		}
-		claims, name = value, rest
-	}
+	return canon.LookupPath(claims, name)
 }
 
 // firstClaim finds the first of several claims that is present.

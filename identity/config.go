@@ -12,30 +12,43 @@ import (
 
 // Config is whom the operator trusts, and for what.
 type Config struct {
-	Issuers   []Issuer
-	Workloads []WorkloadKey
-	Operate   []string // groups whose members operate after an interactive login: group:NAME or group:NAME@ISSUER
-	Read      []string // groups whose members may read what operators read
+	Issuers     []Issuer
+	Workloads   []WorkloadKey
+	PublicURL   string      // of this server, as clients know it: DPoP proofs must be made for it
+	Authorities []Authority // who certifies workloads
+	Operate     []string    // groups whose members operate after an interactive login: group:NAME or group:NAME@ISSUER
+	Read        []string    // groups whose members may read what operators read
 }
 
 // Issuer is one party that says who is calling.
 type Issuer struct {
-	Issuer          string   // compared exactly with the token's iss
-	Audience        []string // what proposing tokens are made for
-	ConsoleAudience string   // what answering tokens are made for; empty: nobody of this issuer can answer
-	Algorithms      []string // pinned; the token's alg must be one of them
-	TokenTypes      []string // pinned, any case; default at+jwt and JWT; none: the header states no typ
-	Tenant          string   // the tenant it speaks for, or
-	TenantClaim     string   // the claim that names it, and
-	Tenants         []string // the tenants that claim may name
-	Claims          Claims
-	Keys            string        // a JWKS: file path or URL; empty: by discovery at the issuer
-	JWKS            []byte        // the JWKS itself, instead of Keys
-	Skew            time.Duration // tolerated on nbf and iat; default 30 s. exp has no tolerance
-	MaxTokenAge     time.Duration // a token counts no longer than this after iat; 0: until exp
-	Local           bool          // the issuer of a development server; stands alone
-	Address         string        // the URL by which a development issuer also calls itself in iss; principals keep Issuer
+	Issuer            string   // compared exactly with the token's iss
+	Audience          []string // what proposing tokens are made for
+	ConsoleAudience   string   // what answering tokens are made for; empty: nobody of this issuer can answer
+	Algorithms        []string // pinned; the token's alg must be one of them
+	TokenTypes        []string // pinned, any case; default at+jwt and JWT; none: the header states no typ
+	Tenant            string   // the tenant it speaks for, or
+	TenantClaim       string   // the claim that names it, and
+	Tenants           []string // the tenants that claim may name
+	Claims            Claims
+	Keys              string        // a JWKS: file path or URL; empty: by discovery at the issuer
+	JWKS              []byte        // the JWKS itself, instead of Keys
+	Skew              time.Duration // tolerated on nbf and iat; default 30 s. exp has no tolerance
+	MaxTokenAge       time.Duration // a token counts no longer than this after iat; 0: until exp
+	SenderConstrained Constraint    // whom its tokens must be bound to; they are checked in any case if they are bound
+	Local             bool          // the issuer of a development server; stands alone
+	Address           string        // the URL by which a development issuer also calls itself in iss; principals keep Issuer
 }
+
+// Constraint says whom tokens must be bound to.
+type Constraint string
+
+const (
+	ByNothing     Constraint = ""     // a bearer token is enough
+	ByCertificate Constraint = "mtls" // RFC 8705
+	ByProof       Constraint = "dpop" // RFC 9449
+	ByEither      Constraint = "any"
+)
 
 // Claims says which claims count. A name without a slash may be a path such as
 // act.sub; of several names the first that is present counts.
@@ -59,8 +72,13 @@ const (
 // WorkloadKey is a program's credential as the configuration holds it.
 type WorkloadKey struct {
 	Name        string
-	KeyHash     string // as HashKey gives it
-	Tenant      string // its tenant; may be empty if the issuers speak for one tenant only
+	KeyHash     string                 // its keys as ParseKeys reads them, such as one hash; or
+	Keys        func() (string, error) // reads them anew, so that a key can be revoked while the server runs
+	SPIFFE      string                 // the SPIFFE ID of its certificate, or
+	Certificate CertificateName        // what its certificate of a plain authority states; a workload has keys, a certificate or both
+	Agent       string                 // the agent that it is: a token beside its credential must name the same (rule I1)
+	Expires     time.Time              // it ends then, whatever keys it holds; zero: never
+	Tenant      string                 // its tenant; may be empty if the issuers speak for one tenant only
 	Permissions []Permission
 }
 
@@ -115,6 +133,8 @@ func (i Issuer) problem() string {
 		return "the clock skew must be between 0 and 5 minutes"
 	case i.Address != "" && !i.Local:
 		return "only a development issuer has a second name"
+	case !slices.Contains([]Constraint{ByNothing, ByCertificate, ByProof, ByEither}, i.SenderConstrained):
+		return "its tokens can be constrained to their senders by mtls, dpop or any"
 	case i.MaxTokenAge < 0:
 		return "the token age must not be negative"
 	}

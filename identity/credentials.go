@@ -1,18 +1,41 @@
 package identity
 
 import (
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"net/textproto"
 	"strings"
+	"sync"
 
 	"github.com/placet-dev/placet/record"
 )
 
 // Credentials is what a request presents. It shows itself as "redacted".
 type Credentials struct {
-	Bearer      string // of Authorization: Bearer
+	Bearer      string // of Authorization: Bearer, or DPoP
 	WorkloadKey string // of Placet-Workload
+
+	request *request // what the token may be bound to; nil: nothing is known of it
+}
+
+// request is the HTTP request that credentials came with.
+type request struct {
+	certificates []*x509.Certificate // of the TLS connection, the client's own first
+	method, path string
+	dpop         bool   // the scheme is DPoP
+	proof        string // of the DPoP header
+
+	mu     sync.Mutex
+	proven bool // the proof was taken for this request
+}
+
+// certificate is the one the client proved to hold, or nil.
+func (c Credentials) certificate() *x509.Certificate {
+	if c.request == nil || len(c.request.certificates) == 0 {
+		return nil
+	}
+	return c.request.certificates[0]
 }
 
 const redacted = "redacted"
@@ -25,10 +48,43 @@ func (Credentials) MarshalText() ([]byte, error) { return []byte(redacted), nil 
 // maxCredential bounds what is looked at.
 const maxCredential = 16 << 10
 
-// CredentialsFrom reads Authorization and Placet-Workload, and nothing else. Each
-// may occur once; at least one must. A header that occurs twice is refused, since
-// whoever stands before us may have checked the other one.
+// CredentialsOf reads Authorization, DPoP and Placet-Workload, and the certificate of the
+// TLS connection: from the handshake, never from a header. At least one of the three
+// must be there.
+func CredentialsOf(r *http.Request) (Credentials, error) {
+	c, err := readHeader(r.Header)
+	if err != nil {
+		return Credentials{}, err
+	}
+	c.request.method, c.request.path = r.Method, r.URL.EscapedPath()
+	if r.TLS != nil {
+		c.request.certificates = r.TLS.PeerCertificates
+	}
+	if c.Bearer == "" && c.WorkloadKey == "" && c.certificate() == nil {
+		return Credentials{}, nothing()
+	}
+	return c, nil
+}
+
+// CredentialsFrom is CredentialsOf where there is no request to look at: what is
+// bound to one does not count.
 func CredentialsFrom(h http.Header) (Credentials, error) {
+	c, err := readHeader(h)
+	if err == nil && c.Bearer == "" && c.WorkloadKey == "" {
+		return Credentials{}, nothing()
+	}
+	c.request = nil
+	return c, err
+}
+
+func nothing() error {
+	return record.Errorf(record.Unauthenticated, "no credentials; send Authorization: Bearer and a token")
+}
+
+// readHeader reads Authorization, DPoP and Placet-Workload, and nothing else. Each may
+// occur once. A header that occurs twice is refused, since whoever stands before us
+// may have checked the other one.
+func readHeader(h http.Header) (Credentials, error) {
 	authorization, err := only(h, "Authorization")
 	if err != nil {
 		return Credentials{}, err
@@ -37,23 +93,28 @@ func CredentialsFrom(h http.Header) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, err
 	}
-	var c Credentials
+	proof, err := only(h, "Dpop")
+	if err != nil {
+		return Credentials{}, err
+	}
+	c := Credentials{request: &request{proof: proof}}
 	if authorization != "" {
 		scheme, token, _ := strings.Cut(authorization, " ")
 		token = strings.TrimLeft(token, " ")
-		if !strings.EqualFold(scheme, "Bearer") || !isToken68(token) {
-			return Credentials{}, record.Errorf(record.Unauthenticated, "the Authorization header must be Bearer and one token")
+		c.request.dpop = strings.EqualFold(scheme, "DPoP")
+		if !c.request.dpop && !strings.EqualFold(scheme, "Bearer") || !isToken68(token) {
+			return Credentials{}, record.Errorf(record.Unauthenticated, "the Authorization header must be Bearer, or DPoP, and one token")
 		}
 		c.Bearer = token
+	}
+	if c.request.dpop != (proof != "") {
+		return Credentials{}, unprove(invalidProof, "a token that is bound to a key is sent as Authorization: DPoP with its proof in the DPoP header; one goes with the other")
 	}
 	if key != "" {
 		if !isToken68(key) {
 			return Credentials{}, record.Errorf(record.Unauthenticated, "the Placet-Workload header must be one key")
 		}
 		c.WorkloadKey = key
-	}
-	if c.Bearer == "" && c.WorkloadKey == "" {
-		return Credentials{}, record.Errorf(record.Unauthenticated, "no credentials; send Authorization: Bearer and a token")
 	}
 	return c, nil
 }

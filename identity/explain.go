@@ -55,7 +55,7 @@ type Header struct {
 // order is that in which a token is examined for a role; a test holds it to that.
 func order(last string) []string {
 	return []string{checkFormat, checkIssuer, checkAlgorithm, checkType, checkKey, checkSignature, checkLifetime,
-		checkSubject, checkTenant, checkScopes, checkOverage, checkGroups, checkActors, checkAudience, last}
+		checkSubject, checkTenant, checkScopes, checkOverage, checkGroups, checkActors, checkAudience, last, checkBinding}
 }
 
 // Explain makes the same checks as Caller and Person, and says how they went. A
@@ -85,7 +85,7 @@ func (v *Verifier) Explain(ctx context.Context, c Credentials) Explanation {
 }
 
 func (v *Verifier) explainPerson(ctx context.Context, c Credentials, e Explanation) Explanation {
-	p, err := v.Person(ctx, c.Bearer)
+	p, err := v.Login(ctx, c)
 	if err != nil {
 		e.reject(err, order(checkPerson))
 		return e

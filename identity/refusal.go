@@ -25,6 +25,7 @@ const (
 	checkAgent     = "agent"
 	checkPerson    = "person"
 	checkWorkload  = "workload"
+	checkBinding   = "binding" // last: whoever sends the token is whom it is bound to
 )
 
 // refusal is an error that knows which check it comes from.
@@ -63,9 +64,15 @@ func LackOf(err error) (Lack, bool) {
 }
 
 // Lacks is the refusal of a caller for want of a permission: no token that
-// proposes carries one.
+// proposes carries one, and the workload beside it, if there is one, does not hold it.
 func (c Caller) Lacks(p Permission) error {
 	o := c.Owner()
+	if w := c.workload; w != nil && p == Vouch {
+		return lacking(checkWorkload, Lack{p, o.Tenant, o.By()}, "workload %s does not hold the permission %s", w.name, p)
+	}
+	if p == Vouch {
+		return lacking(checkWorkload, Lack{p, o.Tenant, o.By()}, "this needs a workload's own credential with the permission %s, beside the user's token", p)
+	}
 	return lacking(checkPerson, Lack{p, o.Tenant, o.By()}, "this needs the permission %s, which a credential that proposes does not carry", p)
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -21,15 +22,18 @@ type Deps struct {
 
 // Verifier turns credentials into identities. It may be used concurrently.
 type Verifier struct {
-	issuers   map[string]*issuer
-	addresses map[string]*issuer // a development issuer by its other name
-	workloads []workloadKey
-	operate   []record.Group
-	read      []record.Group
-	clock     func() time.Time
-	log       *slog.Logger
-	results   *results
-	fetch     fetch
+	issuers     map[string]*issuer
+	addresses   map[string]*issuer // a development issuer by its other name
+	programs    []*program         // the configured workloads
+	authorities []*authority
+	operate     []record.Group
+	read        []record.Group
+	clock       func() time.Time
+	log         *slog.Logger
+	results     *results
+	fetch       fetch
+	publicURL   string
+	proofs      *proofs
 }
 
 // issuer is one configured issuer with its keys.
@@ -44,12 +48,18 @@ type issuer struct {
 // does not keep the server from starting.
 func New(c Config, d Deps) (*Verifier, error) {
 	d = d.withDefaults()
-	v := &Verifier{issuers: map[string]*issuer{}, addresses: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults), fetch: fetcher(d.HTTP)}
+	v := &Verifier{issuers: map[string]*issuer{}, addresses: map[string]*issuer{}, clock: d.Clock, log: d.Log, results: newResults(maxResults),
+		fetch: fetcher(d.HTTP), publicURL: strings.TrimRight(c.PublicURL, "/"), proofs: &proofs{max: maxProofs}}
 	for _, given := range c.Issuers {
 		if given.Local && len(c.Issuers) > 1 {
 			return nil, record.Errorf(record.Invalid, "issuer %q is a development issuer and must be the only one", given.Issuer)
 		}
 		if err := v.addIssuer(given, d); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range c.Authorities {
+		if err := v.addAuthority(a); err != nil {
 			return nil, err
 		}
 	}
@@ -102,19 +112,19 @@ func (v *Verifier) addIssuer(given Issuer, d Deps) error {
 }
 
 // Caller says who proposes. A token alone is a user's call through an agent; a
-// key beside it adds what the key permits; a key alone is the workload itself,
-// if it may propose. A key that is presented and not known is refused, whatever
-// comes with it. Errors are Unauthenticated, Forbidden or Unavailable.
+// workload's credential beside it adds what the workload is permitted; alone it is
+// the workload itself, if it may propose. A key or a certificate that is presented
+// and not known is refused, whatever comes with it. Errors are Unauthenticated,
+// Forbidden or Unavailable.
 func (v *Verifier) Caller(ctx context.Context, c Credentials) (Caller, error) {
-	var w *Workload
-	if c.WorkloadKey != "" {
-		var err error
-		if w, err = v.workload(c.WorkloadKey); err != nil {
-			return Caller{}, err
-		}
-		if c.Bearer == "" {
-			return w.caller()
-		}
+	w, odd, err := v.presented(ctx, c)
+	switch {
+	case err != nil:
+		return Caller{}, err
+	case c.Bearer == "" && odd != nil:
+		return Caller{}, odd
+	case c.Bearer == "" && w != nil:
+		return w.caller()
 	}
 	r, err := v.verify(ctx, c.Bearer)
 	if err != nil {
@@ -123,27 +133,46 @@ func (v *Verifier) Caller(ctx context.Context, c Credentials) (Caller, error) {
 	if err := r.mayPropose(); err != nil {
 		return Caller{}, err
 	}
-	if w != nil && w.tenant != "" && w.tenant != r.tenant {
-		return Caller{}, refuse(checkWorkload, record.Forbidden, "workload %s belongs to another tenant than the token", w.name)
+	if err := v.checkBinding(c, r, odd); err != nil {
+		return Caller{}, err
 	}
-	return Caller{v: r, workload: w}, nil
+	if err := w.beside(r); err != nil {
+		return Caller{}, err
+	}
+	return Caller{v: r, workload: w, presented: present(c.Bearer, r)}, nil
 }
 
-// Person says who answers or operates, from the token of an interactive login.
+// Person is Login for a token that nothing comes with.
 func (v *Verifier) Person(ctx context.Context, bearer string) (Person, error) {
-	r, err := v.verify(ctx, bearer)
+	return v.Login(ctx, Credentials{Bearer: bearer})
+}
+
+// Login says who answers or operates, from the token of an interactive login. With
+// a workload's credential beside it the request is a program's, and refused.
+func (v *Verifier) Login(ctx context.Context, c Credentials) (Person, error) {
+	w, odd, err := v.presented(ctx, c)
+	switch {
+	case err != nil:
+		return Person{}, err
+	case w != nil:
+		return Person{}, refuse(checkWorkload, record.Unauthenticated, "a workload's credential is not a person's; send the person's token alone")
+	}
+	r, err := v.verify(ctx, c.Bearer)
 	if err != nil {
 		return Person{}, err
 	}
 	if err := r.mayAnswer(); err != nil {
 		return Person{}, err
 	}
+	if err := v.checkBinding(c, r, odd); err != nil {
+		return Person{}, err
+	}
 	return Person{v: r, operates: overlap(r.groups, v.operate), reads: overlap(r.groups, v.read)}, nil
 }
 
-// Operator says who operates: a person of an operating group, or a workload whose
-// key permits it. A request that presents both a token and a key is refused,
-// since it does not say which of them acts.
+// Operator says who operates: a person of an operating group, or a workload that
+// is permitted to. A request that presents both is refused, since it does not say
+// which of them acts.
 func (v *Verifier) Operator(ctx context.Context, c Credentials) (Operator, error) {
 	r, err := v.staff(ctx, c, Operate)
 	return Operator{r}, err
@@ -155,20 +184,20 @@ func (v *Verifier) Reader(ctx context.Context, c Credentials) (Reader, error) {
 }
 
 func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Reader, error) {
-	if c.Bearer != "" && c.WorkloadKey != "" {
-		return Reader{}, refuse(checkWorkload, record.Unauthenticated, "send either a person's token or a workload's key, not both")
-	}
-	if c.WorkloadKey != "" {
-		w, err := v.workload(c.WorkloadKey)
-		if err != nil {
-			return Reader{}, err
-		}
-		if !w.May(p) && !w.May(Operate) {
-			return Reader{}, w.lacks(p, "")
-		}
+	w, odd, err := v.presented(ctx, c)
+	switch {
+	case err != nil:
+		return Reader{}, err
+	case w != nil && c.Bearer != "":
+		return Reader{}, refuse(checkWorkload, record.Unauthenticated, "send either a person's token or a workload's credential, not both")
+	case w != nil && odd != nil:
+		return Reader{}, odd
+	case w != nil && !w.May(p) && !w.May(Operate):
+		return Reader{}, w.lacks(p, "")
+	case w != nil:
 		return Reader{tenant: w.tenant, name: "workload/" + w.name}, nil
 	}
-	person, err := v.Person(ctx, c.Bearer)
+	person, err := v.Login(ctx, c)
 	if err != nil {
 		return Reader{}, err
 	}

@@ -31,7 +31,10 @@ type verified struct {
 	actors       []string // who acts for the subject, the current one first
 	program      bool     // the subject is a program, as far as the token shows
 	expires      time.Time
+	binding      binding
+	unbound      error // why the binding cannot be checked; nil if it can
 	session      string
+	login        string // the issuer's name for the login; "" if it names none
 }
 
 // examine makes every check that does not depend on what the token is used for.
@@ -198,9 +201,11 @@ func (r *verified) read(claims []byte) error {
 	if r.audience, ok = listClaim(aud, ""); !ok {
 		return refuse(checkAudience, record.Unauthenticated, "the token has no audience (aud) that can be read")
 	}
+	r.binding, r.unbound = bindingOf(claims)
 	r.agent, r.agentProblem = i.agentOf(claims, r.actors)
 	r.program = isProgram(claims)
 	r.public = publicClaims(claims)
+	r.login = loginOf(claims)
 	r.session = sessionOf(record.Owner{Tenant: r.tenant, Principal: r.principal, Agent: r.agent})
 	return nil
 }

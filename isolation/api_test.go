@@ -124,7 +124,7 @@ func runRows() []row {
 			ask: to(post, "/v1/runs/{run}/transfer", `{"issuer":"urn:placet:dev","subject":"carla","agent":"bot"}`)},
 		{name: "transfer-run of an unvouched lineage", door: proposing, object: asked, lacks: mine,
 			ask: to(post, "/v1/runs/{run}/transfer", `{"issuer":"urn:placet:dev","subject":"carla","agent":"bot"}`)},
-		{name: "delegate-run", door: proposing, object: asked, lacks: mine, // the development issuer is no live source
+		{name: "delegate-run", door: proposing, object: asked, lacks: mine, // the development issuer knows none of these people
 			ask: to(post, "/v1/runs/{run}/delegation", `{"until":"2999-01-01T00:00:00Z"}`)},
 		{name: "withdraw-delegation", door: proposing, object: asked, lacks: mine, ask: to(http.MethodDelete, "/v1/runs/{run}/delegation")},
 	}

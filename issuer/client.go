@@ -58,6 +58,9 @@ func (p party) GrantTypes() []oidc.GrantType {
 	if p.Exchanges {
 		out = append(out, oidc.GrantTypeTokenExchange)
 	}
+	if p.id == self {
+		out = append(out, oidc.GrantTypeRefreshToken) // what backs delegations
+	}
 	return out
 }
 

@@ -20,8 +20,9 @@ const maxActors = 8
 func (i *Issuer) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.TokenExchangeRequest]) (*op.Response, error) {
 	p, q := r.Client.(party), r.Data
 	access := q.SubjectTokenType == oidc.AccessTokenType || q.SubjectTokenType == oidc.JWTTokenType
+	lasting := q.RequestedTokenType == oidc.RefreshTokenType && p.id == self
 	switch {
-	case !access, q.RequestedTokenType != "" && q.RequestedTokenType != oidc.AccessTokenType:
+	case !access, !lasting && q.RequestedTokenType != "" && q.RequestedTokenType != oidc.AccessTokenType:
 		return nil, oidc.ErrInvalidRequest().WithDescription("access tokens are exchanged here, for access tokens")
 	case q.ActorToken != "" || q.ActorTokenType != "":
 		return nil, oidc.ErrInvalidRequest().WithDescription("the client itself is the actor; send no actor_token")
@@ -41,6 +42,9 @@ func (i *Issuer) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.Tok
 	if err != nil {
 		return nil, err
 	}
+	if lasting {
+		return i.lasting(p, s, res.Audience, scopes)
+	}
 	actors := append([]string{p.id}, s.Actors...)
 	if len(s.Actors) == 0 && s.Client != "" && s.Client != p.id {
 		actors = append(actors, s.Client) // the agent, which acted first
@@ -59,6 +63,19 @@ func (i *Issuer) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.Tok
 	}
 	return op.NewResponse(answer{AccessToken: token, Type: oidc.BearerToken, ExpiresIn: int64(life.Seconds()),
 		Scope: strings.Join(scopes, " "), IssuedType: string(oidc.AccessTokenType)}), nil
+}
+
+// lasting begins a session of the server itself for a person who goes away: what
+// backs a delegation. It is for the server alone, and asks the directory at each use.
+func (i *Issuer) lasting(p party, s Session, audience string, scopes []string) (*op.Response, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	begun, err := i.begin(session{subject: s.Subject, tenant: s.Tenant, client: p.id, audience: audience, scopes: scopes, turn: 1}, i.o.Clock())
+	if err != nil {
+		return nil, err
+	}
+	return op.NewResponse(answer{AccessToken: i.seal(begun.id, begun.turn), Type: "N_A", ExpiresIn: int64(sessionLasts.Seconds()),
+		Scope: strings.Join(scopes, " "), IssuedType: string(oidc.RefreshTokenType)}), nil
 }
 
 // exchangeTarget is what the new token is for: from this server's audience to any

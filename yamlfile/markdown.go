@@ -42,7 +42,9 @@ func rows(b *strings.Builder, prefix string, t reflect.Type, later *[]string) {
 		switch {
 		case isEntries(typ):
 			value, _ := typ.Elem().FieldByName("Value")
-			rows(b, path+".*", value.Type, later)
+			if value.Type.Kind() == reflect.Struct {
+				rows(b, path+".*", value.Type, later)
+			}
 		case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Struct && !isText(typ.Elem()):
 			rows(b, path+"[]", typ.Elem(), later)
 		case typ.Kind() == reflect.Struct && !isText(typ):

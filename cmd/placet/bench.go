@@ -32,7 +32,7 @@ func (p *program) bench(ctx context.Context, f configFlag) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers := toolmcp.New(toolmcp.Options{LookupEnv: p.env, Version: version()})
+	servers := toolmcp.New(toolmcp.Options{LookupEnv: p.env, Version: version(), Own: checked.Own})
 	return &bench{cfg, checked, servers}, nil
 }
 

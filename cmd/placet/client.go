@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -17,7 +18,7 @@ import (
 type serverFlags struct {
 	configFlag
 	Server string `placeholder:"URL" help:"The server (default: as the configuration says)."`
-	Token  string `placeholder:"TOKEN" help:"Token, or - to read it from standard input (default: PLACET_TOKEN). PLACET_WORKLOAD_KEY is sent beside it."`
+	Token  string `placeholder:"TOKEN" help:"Token, or - to read it from standard input (default: PLACET_TOKEN). PLACET_WORKLOAD_KEY is sent beside it, and the certificate of PLACET_CERTIFICATE and PLACET_CERTIFICATE_KEY shown."`
 }
 
 // client speaks to a server's /v1.
@@ -55,10 +56,31 @@ func (p *program) client(f serverFlags) (*client, error) {
 		c.token, _ = p.env("PLACET_TOKEN")
 	}
 	c.key, _ = p.env("PLACET_WORKLOAD_KEY")
-	if c.token == "" && c.key == "" {
+	certified, err := p.certified(c.http)
+	if err != nil {
+		return nil, err
+	}
+	if c.token == "" && c.key == "" && !certified {
 		return nil, record.Errorf(record.Unauthenticated, "no credential; set PLACET_TOKEN or PLACET_WORKLOAD_KEY, or use --token. For a development server: placet dev token --user NAME")
 	}
 	return c, nil
+}
+
+// certified has a client show the certificate of the environment, if there is one.
+func (p *program) certified(c *http.Client) (bool, error) {
+	file, _ := p.env("PLACET_CERTIFICATE")
+	if file == "" {
+		return false, nil
+	}
+	key, _ := p.env("PLACET_CERTIFICATE_KEY")
+	pair, err := tls.LoadX509KeyPair(file, key)
+	if err != nil {
+		return false, record.Because(record.Invalid, err, "PLACET_CERTIFICATE and PLACET_CERTIFICATE_KEY name no certificate with its key, in PEM")
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	c.Transport = t
+	return true, nil
 }
 
 // secure refuses to send a credential in the clear beyond this machine.

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -45,7 +46,7 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": serverStep, "grab": grab, "swap": swap, "exits": wantExit, "lines": lines, "hostile": hostile, "certificate": certificate,
+			"server": serverStep, "grab": grab, "swap": swap, "exits": wantExit, "settles": settles, "lines": lines, "hostile": hostile, "certificate": certificate,
 		},
 	})
 }
@@ -262,6 +263,25 @@ func wantExit(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("placet %s ended with %d, not %d:\n%s%s", strings.Join(args[1:], " "), got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// settles runs placet until it ends with an exit code: settles CODE ARGUMENTS…
+func settles(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec("placet", args[1:]...)
+		got, e := 0, (*exec.ExitError)(nil)
+		if errors.As(err, &e) {
+			got = e.ExitCode()
+		} else if err != nil {
+			ts.Fatalf("%v", err)
+		}
+		if strconv.Itoa(got) == args[0] {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("placet %s still ends with %d, not %s", strings.Join(args[1:], " "), got, args[0])
+		}
 	}
 }
 

@@ -17,11 +17,12 @@ type commands struct {
 	Serve      serveCommand      `cmd:"" help:"Run the server."`
 	Dev        devCommand        `cmd:"" help:"Run a server for trying things out, with an issuer of its own."`
 	Demo       demoCommand       `cmd:"" help:"Play the demo: a gateway, a help desk with a ledger, a scripted agent."`
+	Connect    connectCommand    `cmd:"" help:"Carry MCP from a desktop client to a server, and sign its user in."`
 	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
 	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
-	Keys       keysCommand       `cmd:"" help:"Make keys for workloads."`
+	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`

@@ -51,7 +51,14 @@ func certificates(c *config.Config) (*tls.Config, error) {
 	if err != nil {
 		return nil, record.Errorf(record.Invalid, "%s: tls: %w", c.File(), err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+	t := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if c.AsksForCertificates() {
+		// The handshake shows that a client holds its certificate's key. Whose it is,
+		// and whether it counts, package identity says at every request: as an answer,
+		// not as a broken handshake, and by the roots of that moment.
+		t.ClientAuth = tls.RequestClientCert
+	}
+	return t, nil
 }
 
 // listen binds the configured address. Port 0 takes a free one; what the

@@ -38,9 +38,16 @@ func main() {
 	scored := flag.String("scored", "", "file with the suite's list of required scenarios")
 	direct := flag.String("direct", "", "folder of the direct run")
 	through := flag.String("through", "", "folder of the run through the gateway")
+	client := flag.String("client", "", "folder of a client run; instead of the two")
 	baseline := flag.String("baseline", "", "file of exceptions")
 	flag.Parse()
-	ok, err := compare(os.Stdout, *revision, *scored, *direct, *through, *baseline)
+	var ok bool
+	var err error
+	if *client != "" {
+		ok, err = clients(os.Stdout, *revision, *scored, *client)
+	} else {
+		ok, err = compare(os.Stdout, *revision, *scored, *direct, *through, *baseline)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(2)
@@ -53,16 +60,19 @@ func main() {
 // outcomes is scenario, then check, then whether all its instances passed.
 type outcomes map[string]map[string]bool
 
-var runFolder = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T`)
+var runFolder = regexp.MustCompile(`^(?:server-)?(.+)-\d{4}-\d{2}-\d{2}T`)
 
 func read(dir string) (outcomes, error) {
 	folders, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
+	if within, _ := filepath.Glob(filepath.Join(dir, "auth", "*", "checks.json")); err == nil {
+		folders = append(folders, within...)
+	}
 	if err != nil || len(folders) == 0 {
 		return nil, fmt.Errorf("no results in %s", dir)
 	}
 	out := outcomes{}
 	for _, f := range folders {
-		m := runFolder.FindStringSubmatch(filepath.Base(filepath.Dir(f)))
+		m := runFolder.FindStringSubmatch(strings.TrimPrefix(filepath.ToSlash(filepath.Dir(f)), filepath.ToSlash(dir)+"/"))
 		if m == nil {
 			return nil, fmt.Errorf("%s is of no scenario", f)
 		}
@@ -98,26 +108,26 @@ func (o outcomes) passes(scenario string) bool {
 
 var listed = regexp.MustCompile(`(?m)^\s+- (\S+)`)
 
-// readScored takes the server scenarios of the suite's own list.
-func readScored(file string) ([]string, error) {
+// readScored takes the scenarios of one kind from the suite's own list.
+func readScored(file, from, to string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	_, rest, found := bytes.Cut(text, []byte("Server scenarios"))
-	rest, _, _ = bytes.Cut(rest, []byte("Client scenarios"))
+	_, rest, found := bytes.Cut(text, []byte(from))
+	rest, _, _ = bytes.Cut(rest, []byte(to))
 	var out []string
 	for _, m := range listed.FindAllSubmatch(rest, -1) {
 		out = append(out, string(m[1]))
 	}
 	if !found || len(out) == 0 {
-		return nil, fmt.Errorf("%s lists no server scenarios", file)
+		return nil, fmt.Errorf("%s lists no scenarios after %q", file, from)
 	}
 	return out, nil
 }
 
 func compare(w io.Writer, revision, scoredFile, directDir, throughDir, baselineFile string) (bool, error) {
-	scored, err := readScored(scoredFile)
+	scored, err := readScored(scoredFile, "Server scenarios", "Client scenarios")
 	if err != nil {
 		return false, err
 	}
@@ -129,13 +139,9 @@ func compare(w io.Writer, revision, scoredFile, directDir, throughDir, baselineF
 	if err != nil {
 		return false, err
 	}
-	text, err := os.ReadFile(baselineFile)
+	exceptions, err := readBaseline(baselineFile)
 	if err != nil {
 		return false, err
-	}
-	var exceptions map[string][]Exception
-	if err := yaml.UnmarshalWithOptions(text, &exceptions, yaml.Strict()); err != nil {
-		return false, fmt.Errorf("%s: %w", baselineFile, err)
 	}
 	problems, used := judge(direct, through, exceptions[revision])
 	for _, e := range exceptions[revision] {
@@ -159,6 +165,42 @@ func compare(w io.Writer, revision, scoredFile, directDir, throughDir, baselineF
 	}
 	fmt.Fprintf(w, "conformance: %s scored %d/%d, %d exceptions with a reason, %d problems\n", revision, passed, len(scored), len(used), len(problems))
 	return len(problems) == 0, nil
+}
+
+func readBaseline(file string) (map[string][]Exception, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var exceptions map[string][]Exception
+	if err := yaml.UnmarshalWithOptions(text, &exceptions, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return exceptions, nil
+}
+
+// clients judges a run of the client scenarios: every required one of auth/ must
+// pass, and no baseline excuses any. The others are of what a client itself does.
+func clients(w io.Writer, revision, scoredFile, dir string) (bool, error) {
+	scored, err := readScored(scoredFile, "Client scenarios", "Run and reported")
+	if err != nil {
+		return false, err
+	}
+	got, err := read(dir)
+	if err != nil {
+		return false, err
+	}
+	scored = slices.DeleteFunc(scored, func(s string) bool { return !strings.HasPrefix(s, "auth/") })
+	passed := 0
+	for _, s := range scored {
+		if got.passes(s) {
+			passed++
+		} else {
+			fmt.Fprintf(w, "  %s fails as a client\n", s)
+		}
+	}
+	fmt.Fprintf(w, "conformance: client %s scored %d/%d of auth/*\n", revision, passed, len(scored))
+	return passed == len(scored) && passed > 0, nil
 }
 
 // judge finds what passes directly and not through. The suite's own check of the

@@ -50,7 +50,7 @@ type Reader interface {
 // unauthenticated, forbidden and unavailable.
 type Verifier interface {
 	Caller(context.Context, identity.Credentials) (identity.Caller, error)
-	Person(ctx context.Context, bearer string) (identity.Person, error)
+	Login(context.Context, identity.Credentials) (identity.Person, error)
 	Operator(context.Context, identity.Credentials) (identity.Operator, error)
 	Reader(context.Context, identity.Credentials) (identity.Reader, error)
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -70,9 +71,12 @@ func (d *door) refusal(err error) error {
 		d.log.Error("request failed", "kind", string(kind), "error", err)
 	}
 	p = problem(status, string(kind), record.PublicMessage(err))
+	if lack, ok := identity.LackOf(err); ok {
+		p.header("WWW-Authenticate", d.oauth.Insufficient(doorName, string(lack.Permission), "a permission of this server, which its operator gives"))
+	}
 	switch kind {
 	case record.Unauthenticated:
-		p.header("WWW-Authenticate", d.oauth.Unauthenticated(doorName, true))
+		p.header("WWW-Authenticate", d.challenge(err))
 	case record.Limited, record.Unavailable:
 		p.header("Retry-After", "1")
 	}

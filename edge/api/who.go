@@ -30,7 +30,7 @@ type check func(context.Context, identity.Credentials) (context.Context, error)
 func (d *door) admits(c check) huma.Middlewares {
 	return huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		r, _ := humago.Unwrap(ctx)
-		creds, err := identity.CredentialsFrom(r.Header)
+		creds, err := identity.CredentialsOf(r)
 		var with context.Context
 		if err == nil {
 			with, err = c(ctx.Context(), creds)
@@ -48,7 +48,6 @@ func (d *door) admits(c check) huma.Middlewares {
 func (d *door) turnedAway(ctx huma.Context, r *http.Request, err error) error {
 	p, _ := d.refusal(err).(*Problem)
 	if lack, ok := identity.LackOf(err); ok {
-		p.header("WWW-Authenticate", d.oauth.Insufficient(doorName, string(lack.Permission), "a permission of this server, which its operator gives"))
 		if err := d.boundary.Lacks(ctx.Context(), lack, ctx.Operation().OperationID); err != nil {
 			d.log.Error("an event was not recorded", "error", err)
 		}
@@ -75,24 +74,25 @@ func (d *door) asCaller(ctx context.Context, creds identity.Credentials) (contex
 // request a program's, and a token that may propose is never a person's: both are
 // refused, and the try is an event (rule D4).
 func (d *door) asPerson(ctx context.Context, creds identity.Credentials) (context.Context, error) {
-	if creds.WorkloadKey == "" {
-		p, err := d.verifier.Person(ctx, creds.Bearer)
-		if err == nil && p.Valid() {
-			return context.WithValue(ctx, keyPerson, p), nil
-		}
-		if err != nil && record.KindOf(err) == record.Unavailable {
-			return nil, err
-		}
+	p, err := d.verifier.Login(ctx, creds)
+	if err == nil && p.Valid() {
+		return context.WithValue(ctx, keyPerson, p), nil
 	}
-	if c, err := d.verifier.Caller(ctx, creds); err == nil && c.Valid() {
+	if err != nil && record.KindOf(err) == record.Unavailable {
+		return nil, err
+	}
+	c, err := d.verifier.Caller(ctx, creds)
+	if err == nil && c.Valid() {
 		if _, err := d.boundary.Refuse(ctx, c, "", record.CodeNone, "tried to answer an approval with a credential that may propose"); err != nil {
 			d.log.Error("an event was not recorded", "error", err)
 		}
 		return nil, record.Errorf(record.Forbidden, "a credential that may propose cannot answer approvals; sign in to the console and use its token")
 	}
-	if o, err := d.verifier.Operator(ctx, creds); err == nil && o.Valid() && creds.WorkloadKey != "" {
-		d.log.Warn("a workload tried to answer an approval", "workload", o.Name(), "tenant", string(o.Tenant()))
-		return nil, record.Errorf(record.Forbidden, "a program's key cannot answer approvals; a person must")
+	if lack, ok := identity.LackOf(err); ok {
+		if err := d.boundary.Lacks(ctx, lack, "tried to answer an approval with a workload's credential"); err != nil {
+			d.log.Error("an event was not recorded", "error", err)
+		}
+		return nil, record.Errorf(record.Forbidden, "a program's credential cannot answer approvals; a person must")
 	}
 	return nil, nobody()
 }
@@ -148,12 +148,9 @@ func (d *door) viewer(ctx context.Context, creds identity.Credentials) (viewer, 
 	if first == nil && c.Valid() {
 		return viewer{caller: c}, nil
 	}
-	var perr error
-	if creds.WorkloadKey == "" {
-		var p identity.Person
-		if p, perr = d.verifier.Person(ctx, creds.Bearer); perr == nil && p.Valid() {
-			return viewer{person: p}, nil
-		}
+	p, perr := d.verifier.Login(ctx, creds)
+	if perr == nil && p.Valid() {
+		return viewer{person: p}, nil
 	}
 	for _, err := range []error{first, rerr, perr} {
 		if err != nil && record.KindOf(err) == record.Unavailable {
@@ -171,6 +168,11 @@ func (d *door) viewer(ctx context.Context, creds identity.Credentials) (viewer, 
 
 // asReader admits who may see the whole tenant.
 func (d *door) asReader(ctx context.Context, creds identity.Credentials) (context.Context, error) {
+	if _, err := d.verifier.Reader(ctx, creds); err != nil {
+		if _, ok := identity.LackOf(err); ok {
+			return nil, err
+		}
+	}
 	v, err := d.viewer(ctx, creds)
 	if err != nil {
 		return nil, err
@@ -265,4 +267,13 @@ func later(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
+}
+
+// challenge says how to come back after a 401: with a proof where the token is
+// bound to a key, else with a token.
+func (d *door) challenge(err error) string {
+	if dpop := identity.DPoPChallenge(err); dpop != "" {
+		return d.oauth.Beside(doorName, dpop)
+	}
+	return d.oauth.Unauthenticated(doorName, true)
 }

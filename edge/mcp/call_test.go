@@ -177,6 +177,24 @@ func TestRule_A12_VouchCountsOnlyWithTheWorkload(t *testing.T) {
 	w.effects(`pay {"n":1}`, `pay {"n":2}`)
 }
 
+// A workload that may not propose is told so, with one event; beside a user's token
+// its key takes nothing away.
+func TestAWorkloadThatMayNotPropose(t *testing.T) {
+	w := newWorld(t, nil)
+	before := len(w.events())
+	a := w.modern("", "tools/call", callParams("pay", `{"n":1}`), "Mcp-Name", "pay", "Placet-Workload", readKey)
+	if got := a.header.Get("WWW-Authenticate"); a.status != 403 || !strings.Contains(got, `error="insufficient_scope", scope="propose"`) || !strings.Contains(a.body, "propose") {
+		t.Fatalf("%d %q %s", a.status, got, a.body)
+	}
+	events := w.events()
+	if len(events) != before+1 || events[len(events)-1].Kind != record.EventRefused || events[len(events)-1].Who.Workload != "eyes" {
+		t.Fatalf("%d events, then %+v", before, events)
+	}
+	w.effects()
+	w.modern(w.token("anna"), "tools/call", callParams("pay", `{"n":2}`), "Mcp-Name", "pay", "Placet-Workload", readKey)
+	w.effects(`pay {"n":2}`)
+}
+
 func TestOccurrenceMakesEqualCallsTwo(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, occurrence := range []string{"a", "b", "a"} {

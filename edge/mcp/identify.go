@@ -13,7 +13,7 @@ const door = "mcp"
 // identify verifies what this request presents. Nothing else ever says who is
 // calling: no session, no message, no earlier request.
 func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentials, *refusal) {
-	creds, err := identity.CredentialsFrom(r.Header)
+	creds, err := identity.CredentialsOf(r)
 	if err == nil {
 		var caller identity.Caller
 		if caller, err = h.Verifier.Caller(r.Context(), creds); err == nil && caller.Valid() {
@@ -34,6 +34,9 @@ func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentia
 	switch record.KindOf(err) {
 	case record.Unauthenticated:
 		f.header = http.Header{"Www-Authenticate": {h.OAuth.Unauthenticated(door, creds.Bearer != "" || r.Header.Get("Authorization") != "")}}
+		if dpop := identity.DPoPChallenge(err); dpop != "" {
+			f.header.Set("Www-Authenticate", h.OAuth.Beside(door, dpop))
+		}
 	case record.Internal, record.Unavailable:
 		h.Log.ErrorContext(r.Context(), "cannot verify a caller", "error", err)
 	}

@@ -76,6 +76,7 @@ func hand(r *http.Request, x *request) *http.Request {
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, x))
 	r.Header = r.Header.Clone()
 	r.Header.Del("Placet-Workload")
+	r.Header.Del("Dpop")
 	r.Header.Set("Authorization", "Bearer verified")
 	if r.Method == http.MethodPost {
 		body := x.encode()

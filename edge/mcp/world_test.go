@@ -527,8 +527,3 @@ func callParams(name, arguments string, extra ...string) string {
 	}
 	return fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}%s}`, name, arguments, meta, params)
 }
-
-func copyAll(w io.Writer, resp *http.Response) (int64, error) {
-	defer resp.Body.Close()
-	return io.Copy(w, resp.Body)
-}

@@ -132,6 +132,14 @@ func (r *Resource) Insufficient(door, scope, why string) string {
 	return r.challenge(door, params)
 }
 
+// Beside adds to a challenge of another scheme where the metadata is.
+func (r *Resource) Beside(door, challenge string) string {
+	if !r.tells() {
+		return challenge
+	}
+	return challenge + `, resource_metadata="` + r.o.PublicURL + metadataPath + "/" + door + `"`
+}
+
 func (r *Resource) challenge(door string, params []string) string {
 	if r.tells() {
 		params = append(params, `resource_metadata="`+r.o.PublicURL+metadataPath+"/"+door+`"`)

@@ -27,13 +27,13 @@ type child struct {
 // exitGrace is how long a child may take to leave after its input closed.
 const exitGrace = 2 * time.Second
 
-// start runs a command with an environment of the variables named, PATH and HOME
-// (rule K1).
-func start(command, env []string, lookup func(string) (string, bool)) (*child, error) {
+// start runs a command with an environment of the variables named, PATH and HOME,
+// and the one that its credential comes in (rule K1).
+func start(command, env []string, own Own, lookup func(string) (string, bool)) (*child, error) {
 	if len(command) == 0 {
 		return nil, errors.New("no command")
 	}
-	c := &child{errs: &tail{}, ended: make(chan struct{}), reaped: make(chan struct{})}
+	c := &child{errs: &tail{secret: []byte(own.Value)}, ended: make(chan struct{}), reaped: make(chan struct{})}
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -47,6 +47,9 @@ func start(command, env []string, lookup func(string) (string, bool)) (*child, e
 	c.in, c.out = inW, outR
 	c.cmd = exec.Command(command[0], command[1:]...)
 	c.cmd.Env = environment(env, lookup)
+	if own.Variable != "" {
+		c.cmd.Env = append(c.cmd.Env, own.Variable+"="+own.Value)
+	}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = inR, outW, c.errs
 	c.cmd.WaitDelay = exitGrace // a grandchild may hold standard error open
 	ownGroup(c.cmd)
@@ -99,6 +102,7 @@ type tail struct {
 	mu     sync.Mutex
 	text   []byte
 	silent bool
+	secret []byte // is not part of what operators read
 }
 
 const tailSize = 2 << 10
@@ -123,7 +127,11 @@ func (t *tail) silence() {
 func (t *tail) explain(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if said := bytes.TrimSpace(bytes.ToValidUTF8(t.text, nil)); len(said) > 0 {
+	text := t.text
+	if len(t.secret) > 0 {
+		text = bytes.ReplaceAll(text, t.secret, []byte("(redacted)"))
+	}
+	if said := bytes.TrimSpace(bytes.ToValidUTF8(text, nil)); len(said) > 0 {
 		return fmt.Errorf("%w; it said: %q", err, said)
 	}
 	return err

@@ -17,6 +17,10 @@
 //     says stateless (rule I2). So does the child process of a stdio server, in
 //     either era.
 //
+// A call's credential goes with every request of that call, in one header, and with
+// nothing else; what is sent without a call carries our own. A command has its
+// credential in its environment.
+//
 // Discovery, which backs Offer, uses sessions of its own that belong to nobody
 // and only ever list. Servers are not trusted: every message is bounded and read
 // strictly, redirects are not followed, and what a server asks of us is refused.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
+
+	"github.com/placet-dev/placet/dispatch"
 )
 
 // greeting is what a server said of itself.
@@ -95,13 +97,13 @@ func announces(capabilities []byte) bool {
 
 // dial greets a server over HTTP. In the legacy era it opens a session. known is
 // what it turned out to be before, or unknownEra.
-func (w *wire) dial(ctx context.Context, u *url.URL, known era, ids *atomic.Int64, changed func()) (*remote, error) {
+func (w *wire) dial(ctx context.Context, u *url.URL, known era, c dispatch.Credential, ids *atomic.Int64, changed func()) (*remote, error) {
 	r := &remote{wire: w, url: u, ids: ids, changed: changed}
 	ask := func(ctx context.Context, e era, q *request) answer {
 		if known == legacy && e == modern {
 			return answer{status: http.StatusNotFound}
 		}
-		r.era = e
+		r.era, q.credential = e, c
 		return r.open(ctx, q)
 	}
 	g, err := greet(ctx, ask, w.version)
@@ -110,7 +112,9 @@ func (w *wire) dial(ctx context.Context, u *url.URL, known era, ids *atomic.Int6
 	}
 	r.era, r.version, r.tools = g.era, g.version, g.tools
 	if g.era == legacy {
-		if err := r.tell(ctx, notification("notifications/initialized", nil)); err != nil {
+		// A modern one is everybody's, and keeps nothing of who asked first.
+		r.opened = c
+		if err := r.tell(ctx, notification("notifications/initialized", nil), c); err != nil {
 			r.close(context.WithoutCancel(ctx))
 			return nil, fmt.Errorf("initialize: %w", err)
 		}
@@ -121,7 +125,7 @@ func (w *wire) dial(ctx context.Context, u *url.URL, known era, ids *atomic.Int6
 // open is call for a request that may begin a session.
 func (r *remote) open(ctx context.Context, q *request) answer {
 	id := r.ids.Add(1)
-	resp, a := r.post(ctx, &outgoing{text: q.encode(id, r.era, r.wire.version), now: r.wire.now}, q)
+	resp, a := r.post(ctx, &outgoing{text: q.encode(id, r.era, r.wire.version), now: r.wire.now}, q, q.credential)
 	if resp == nil {
 		return a
 	}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/placet-dev/placet/dispatch"
 )
 
 // remote is a server over Streamable HTTP: in the modern era as it is, in the
@@ -16,9 +18,10 @@ type remote struct {
 	wire    *wire
 	url     *url.URL
 	era     era
-	version string // legacy: as negotiated
-	session string // legacy: the server's name for it; empty: it keeps none
-	tools   bool   // it says that it announces changes of its list of tools
+	version string              // legacy: as negotiated
+	session string              // legacy: the server's name for it; empty: it keeps none
+	tools   bool                // it says that it announces changes of its list of tools
+	opened  dispatch.Credential // legacy: what the session was opened with, and is ended with
 	ids     *atomic.Int64
 	gone    atomic.Bool
 
@@ -44,10 +47,10 @@ func (r *remote) broken() bool { return r.gone.Load() }
 func (r *remote) call(ctx context.Context, q *request) answer {
 	id := r.ids.Add(1)
 	body := &outgoing{text: q.encode(id, r.era, r.wire.version), deadline: q.deadline, now: r.wire.now}
-	resp, a := r.post(ctx, body, q)
+	resp, a := r.post(ctx, body, q, q.credential)
 	if resp == nil {
 		if a.sent && ctx.Err() != nil {
-			r.cancel(ctx, id)
+			r.cancel(ctx, id, q.credential)
 		}
 		return a
 	}
@@ -55,14 +58,15 @@ func (r *remote) call(ctx context.Context, q *request) answer {
 	a = r.read(ctx, resp, id, q)
 	a.sent = true
 	if ctx.Err() != nil && a.result == nil && a.fault == nil {
-		r.cancel(ctx, id)
+		r.cancel(ctx, id, q.credential)
 	}
 	return a
 }
 
-// post sends one message. It returns a response, whose body is bounded, or the
-// answer that there is none.
-func (r *remote) post(ctx context.Context, body *outgoing, q *request) (*http.Response, answer) {
+// post sends one message with a credential; q is nil for a message that gets no
+// answer. It returns a response, whose body is bounded, or the answer that there
+// is none.
+func (r *remote) post(ctx context.Context, body *outgoing, q *request, c dispatch.Credential) (*http.Response, answer) {
 	req := r.request(ctx, http.MethodPost)
 	req.Body, req.ContentLength = body, int64(len(body.text))
 	// A POST with an Idempotency-Key counts as replayable for net/http, which
@@ -88,10 +92,11 @@ func (r *remote) post(ctx context.Context, body *outgoing, q *request) (*http.Re
 				req.Header.Set(h.name, h.value)
 			}
 		}
-		if !r.wire.own || len(q.headers) > 0 || q.token != "" {
+		if !r.wire.own || len(q.headers) > 0 || q.token != "" || !c.None() {
 			req, wrote = traced(req)
 		}
 	}
+	attach(req, c)
 	resp, err := r.wire.rt.RoundTrip(req)
 	if err != nil {
 		// Our transport has written nothing before it reads the body, unless the
@@ -136,22 +141,22 @@ func (r *remote) request(ctx context.Context, method string) *http.Request {
 // cancel tells the server that nobody waits any more. A modern server sees that
 // its stream closed; a legacy one must be told, as a broken stream means nothing.
 // It waits a moment at most, and not for the caller, who has gone.
-func (r *remote) cancel(ctx context.Context, id int64) {
+func (r *remote) cancel(ctx context.Context, id int64, c dispatch.Credential) {
 	if r.era != legacy {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
 	go func() {
 		defer stop()
-		r.tell(ctx, cancelled(id))
+		r.tell(ctx, cancelled(id), c)
 	}()
 }
 
 const cancelWait = 5 * time.Second
 
 // tell posts a message that gets no answer.
-func (r *remote) tell(ctx context.Context, text []byte) error {
-	resp, a := r.post(ctx, &outgoing{text: text, now: r.wire.now}, nil)
+func (r *remote) tell(ctx context.Context, text []byte, c dispatch.Credential) error {
+	resp, a := r.post(ctx, &outgoing{text: text, now: r.wire.now}, nil, c)
 	if resp == nil {
 		return a.err
 	}
@@ -169,7 +174,9 @@ func (r *remote) close(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(ctx, cancelWait)
 	defer stop()
-	if resp, err := r.wire.rt.RoundTrip(r.request(ctx, http.MethodDelete)); err == nil {
+	req := r.request(ctx, http.MethodDelete)
+	attach(req, r.opened)
+	if resp, err := r.wire.rt.RoundTrip(req); err == nil {
 		resp.Body.Close()
 	}
 }

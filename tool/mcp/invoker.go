@@ -22,6 +22,8 @@ type Options struct {
 	Transport http.RoundTripper           // for HTTP; nil: one of our own, HTTP/1.1
 	LookupEnv func(string) (string, bool) // environment for commands; nil: os.LookupEnv
 	Version   string                      // of this program, as servers are told; empty: "dev"
+	// Own is asked for servers with a credential; nil: they cannot be reached.
+	Own func(context.Context, *registry.Server) (Own, error)
 
 	MaxResult   int64         // bytes of one result; 0: 4 MiB
 	MaxChildren int           // processes at the same time; 0: 64
@@ -157,7 +159,7 @@ func (v *Invoker) invoke(ctx context.Context, w dispatch.Work) (out dispatch.Rea
 // is a refusal before execution, or no byte left.
 func (v *Invoker) send(ctx context.Context, e *endpoint, o owner, q *request) (a answer) {
 	for again := false; ; again = true {
-		s, release, err := v.session(ctx, e, o)
+		s, release, err := v.session(ctx, e, o, q.credential)
 		switch {
 		case err != nil && a.sent:
 			return a // the first server's refusal stands
@@ -204,7 +206,7 @@ func (r *request) renew() (err error) {
 func requestOf(w dispatch.Work) (*request, error) {
 	q := &request{
 		method: "tools/call", name: w.Tool.Upstream, arguments: w.Arguments, input: w.Input,
-		key: w.Key, sign: w.Token, asks: w.Questions, progress: w.Progress, deadline: w.Deadline,
+		key: w.Key, credential: w.Credential, sign: w.Token, asks: w.Questions, progress: w.Progress, deadline: w.Deadline,
 	}
 	if len(q.arguments) == 0 {
 		q.arguments = json.RawMessage("{}")

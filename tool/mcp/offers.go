@@ -133,10 +133,14 @@ func (v *Invoker) join(e *endpoint) *flight {
 // fetch asks for all pages, on a session that does nothing else.
 func (v *Invoker) fetch(ctx context.Context, e *endpoint) (*listing, error) {
 	v.hear(e)
+	own, err := v.own(ctx, e.server)
+	if err != nil {
+		return nil, err
+	}
 	l := &listing{at: v.opts.Now(), change: e.list.changes.Load(), byName: map[string]int{}}
 	cursor, size := "", 0
 	for range maxPages {
-		q := &request{method: "tools/list"}
+		q := &request{method: "tools/list", credential: own.Credential}
 		if cursor != "" {
 			q.extra = `"cursor":` + string(quote(nil, cursor))
 		}
@@ -266,9 +270,14 @@ func (v *Invoker) hearing(e *endpoint) {
 	})
 	rest := firstRest
 	for ctx.Err() == nil {
-		s, release, err := v.session(ctx, e, owner{discovery: true})
+		own, err := v.own(ctx, e.server)
+		var s session
+		var release func()
 		if err == nil {
-			err = s.listen(ctx, func() {
+			s, release, err = v.session(ctx, e, owner{discovery: true}, own.Credential)
+		}
+		if err == nil {
+			err = s.listen(ctx, own.Credential, func() {
 				rest = firstRest
 				e.list.change()
 			})

@@ -43,6 +43,7 @@ type request struct {
 	key          string                 // tools/call: the idempotency key
 	sign         func() (string, error) // tools/call: makes a dispatch token; or nil
 	token        string                 // tools/call: the one for this sending
+	credential   dispatch.Credential    // what it is sent with
 	extra        string                 // other methods: members of params, `"name":value`, or empty
 	asks         dispatch.Questions     // what the server may ask back, so that we say we can be asked
 	progress     func(json.RawMessage)

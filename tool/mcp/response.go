@@ -13,7 +13,7 @@ import (
 // read turns a response into an answer.
 func (r *remote) read(ctx context.Context, resp *http.Response, id int64, q *request) answer {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return r.failed(resp, id)
+		return r.failed(resp, id, q)
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch media {
@@ -27,10 +27,13 @@ func (r *remote) read(ctx context.Context, resp *http.Response, id int64, q *req
 
 // failed reads what an unsuccessful status says. The status decides; the body
 // is for operators, and for the two errors that tell the eras apart.
-func (r *remote) failed(resp *http.Response, id int64) answer {
+func (r *remote) failed(resp *http.Response, id int64, q *request) answer {
 	a := answer{status: resp.StatusCode, err: fmt.Errorf("the server answered HTTP status %d", resp.StatusCode)}
 	if resp.StatusCode >= 300 && resp.StatusCode <= 399 {
 		a.err = fmt.Errorf("the server answered with a redirect (status %d), which is not followed", resp.StatusCode)
+	}
+	if unauthorized(q.credential, resp.StatusCode) {
+		a.err = fmt.Errorf("%w: %w", errCredential, a.err)
 	}
 	switch {
 	case r.session == "":

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -17,7 +19,7 @@ import (
 type session interface {
 	call(context.Context, *request) answer
 	// listen hears changes of the list of tools until the session ends.
-	listen(ctx context.Context, ready func()) error
+	listen(ctx context.Context, c dispatch.Credential, ready func()) error
 	speaks() era
 	broken() bool
 	close(context.Context)
@@ -35,12 +37,16 @@ type owner struct {
 	discovery bool
 }
 
-type endpointKey struct{ name, url, command string }
+// none reports whether the session is nobody's in particular.
+func (o owner) none() bool { return o.shared || o.discovery }
+
+type endpointKey struct{ name, url, command, credential string }
 
 // endpoint is one server as the registry describes it, with what was learned of
 // it and the sessions on it.
 type endpoint struct {
 	key     endpointKey
+	server  *registry.Server
 	command []string
 	env     []string
 	url     *url.URL // nil for a command
@@ -74,7 +80,7 @@ const (
 )
 
 func (v *Invoker) endpoint(s *registry.Server) (*endpoint, error) {
-	k := endpointKey{s.Name, s.URL, ""}
+	k := endpointKey{s.Name, s.URL, "", s.Credential}
 	if len(s.Command) > 0 {
 		k.command = strings.Join(s.Command, "\x00") + "\x00\x00" + strings.Join(s.Env, "\x00")
 	}
@@ -87,7 +93,7 @@ func (v *Invoker) endpoint(s *registry.Server) (*endpoint, error) {
 	if e != nil {
 		return e, nil
 	}
-	e = &endpoint{key: k, command: s.Command, env: s.Env, slots: map[owner]*slot{}}
+	e = &endpoint{key: k, server: s, command: s.Command, env: s.Env, slots: map[owner]*slot{}}
 	if len(s.Command) == 0 {
 		u, err := url.Parse(s.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -104,13 +110,15 @@ func (v *Invoker) endpoint(s *registry.Server) (*endpoint, error) {
 	return e, nil
 }
 
-// session returns the owner's session, connecting if there is none. release must
-// be called when it is no longer used.
-func (v *Invoker) session(ctx context.Context, e *endpoint, o owner) (session, func(), error) {
+// session returns the owner's session, connecting if there is none. An owner's own
+// session is opened with the credential of the call that needs it, since servers
+// bind sessions to who opened them; one that is nobody's, with our own. release
+// must be called when it is no longer used.
+func (v *Invoker) session(ctx context.Context, e *endpoint, o owner, c dispatch.Credential) (session, func(), error) {
 	if r := e.modern.Load(); r != nil {
 		return r, func() {}, nil
 	}
-	sl, err := v.slot(ctx, e, o)
+	sl, err := v.slot(ctx, e, o, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +142,7 @@ func (v *Invoker) session(ctx context.Context, e *endpoint, o owner) (session, f
 }
 
 // slot returns the owner's slot, counted as used.
-func (v *Invoker) slot(ctx context.Context, e *endpoint, o owner) (*slot, error) {
+func (v *Invoker) slot(ctx context.Context, e *endpoint, o owner, c dispatch.Credential) (*slot, error) {
 	for {
 		e.mu.Lock()
 		if sl := e.slots[o]; sl != nil && !sl.over() {
@@ -167,7 +175,7 @@ func (v *Invoker) slot(ctx context.Context, e *endpoint, o owner) (*slot, error)
 		if old != nil {
 			old.end(v.ctx)
 		}
-		v.connect(e, o, sl)
+		v.connect(e, o, c, sl)
 	})
 	if !started {
 		return nil, errClosed
@@ -196,15 +204,17 @@ func (sl *slot) end(ctx context.Context) {
 
 // connect fills a slot. It is not the caller's context that bounds it: others may
 // wait for the same session.
-func (v *Invoker) connect(e *endpoint, o owner, sl *slot) {
+func (v *Invoker) connect(e *endpoint, o owner, c dispatch.Credential, sl *slot) {
 	ctx, stop := context.WithTimeout(v.ctx, connectWait)
 	defer stop()
-	s, err := v.dial(ctx, e)
+	s, err := v.dial(ctx, e, o, c)
 	e.mu.Lock()
 	if err != nil {
 		e.era = unknownEra
-		e.last, e.failures = err, min(e.failures+1, 16)
-		e.rest = time.Now().Add(min(longestRest, firstRest<<(e.failures-1)))
+		if o.none() || !errors.Is(err, errCredential) { // one caller's credential is no reason for others to wait
+			e.last, e.failures = err, min(e.failures+1, 16)
+			e.rest = time.Now().Add(min(longestRest, firstRest<<(e.failures-1)))
+		}
 		e.drop(o, sl)
 	} else {
 		e.failures, e.last = 0, nil
@@ -231,22 +241,30 @@ func (e *endpoint) drop(o owner, sl *slot) {
 }
 
 // dial returns a session, or nil and why not.
-func (v *Invoker) dial(ctx context.Context, e *endpoint) (session, error) {
+func (v *Invoker) dial(ctx context.Context, e *endpoint, o owner, c dispatch.Credential) (session, error) {
+	var own Own
+	if o.none() || e.url == nil {
+		var err error
+		if own, err = v.own(ctx, e.server); err != nil {
+			return nil, err
+		}
+		c = own.Credential
+	}
 	if e.url != nil {
 		e.mu.Lock()
 		known := e.era
 		e.mu.Unlock()
-		r, err := v.wire.dial(ctx, e.url, known, &e.ids, e.list.change)
+		r, err := v.wire.dial(ctx, e.url, known, c, &e.ids, e.list.change)
 		if err != nil {
 			return nil, err
 		}
 		return r, nil
 	}
-	c, err := start(e.command, e.env, v.opts.LookupEnv)
+	process, err := start(e.command, e.env, own, v.opts.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
-	p, err := connect(ctx, c, v.wire.max, v.opts.Version, v.opts.Now, e.list.change)
+	p, err := connect(ctx, process, v.wire.max, v.opts.Version, v.opts.Now, e.list.change)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/placet-dev/placet/dispatch"
 )
 
 // pipe is a session with a child process, in either era.
@@ -199,7 +201,7 @@ func (p *pipe) close(context.Context) { p.end(errors.New("closed by us"), true) 
 
 // listen asks a modern child to announce changes of its list. A legacy one does
 // by itself. It returns when the session is over.
-func (p *pipe) listen(ctx context.Context, ready func()) error {
+func (p *pipe) listen(ctx context.Context, _ dispatch.Credential, ready func()) error {
 	if !p.tools {
 		return errNoStream
 	}

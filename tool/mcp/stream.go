@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"time"
+
+	"github.com/placet-dev/placet/dispatch"
 )
 
 const (
@@ -45,7 +47,7 @@ func (r *remote) readStream(ctx context.Context, resp *http.Response, id int64, 
 			return answer{err: ctx.Err()}
 		case <-time.After(wait):
 		}
-		next, err := r.resume(ctx, last)
+		next, err := r.resume(ctx, last, q.credential)
 		if err != nil {
 			return answer{err: fmt.Errorf("fetch the rest of the answer: %w", err)}
 		}
@@ -107,7 +109,7 @@ func (r *remote) heed(ctx context.Context, m message, id int64, q *request) {
 	case m.isRequest() && r.era == legacy:
 		ctx, stop := context.WithTimeout(ctx, cancelWait)
 		defer stop()
-		r.tell(ctx, refusal(m))
+		r.tell(ctx, refusal(m), q.credential)
 	case m.isNotification() && m.method == listChanged:
 		r.changed()
 	case q.progress != nil:
@@ -125,12 +127,13 @@ const (
 
 // resume opens the legacy era's stream of what the server has to say: after the
 // event named last, or from now on.
-func (r *remote) resume(ctx context.Context, last string) (*http.Response, error) {
+func (r *remote) resume(ctx context.Context, last string, c dispatch.Credential) (*http.Response, error) {
 	req := r.request(ctx, http.MethodGet)
 	req.Header["Accept"] = []string{"text/event-stream"}
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
+	attach(req, c)
 	resp, err := r.wire.rt.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -148,21 +151,21 @@ var errNoStream = errors.New("the server offers no stream")
 // listen hears changes of the list of tools until the stream ends. It returns
 // errNoStream if the server does not announce them, and calls ready once no later
 // change can be missed.
-func (r *remote) listen(ctx context.Context, ready func()) error {
+func (r *remote) listen(ctx context.Context, c dispatch.Credential, ready func()) error {
 	var (
 		resp *http.Response
 		err  error
-		q    = &request{method: "subscriptions/listen", extra: wanted}
+		q    = &request{method: "subscriptions/listen", extra: wanted, credential: c}
 		id   = r.ids.Add(1)
 	)
 	if !r.tools {
 		return errNoStream
 	}
 	if r.era == legacy {
-		resp, err = r.resume(ctx, "")
+		resp, err = r.resume(ctx, "", c)
 	} else {
 		var a answer
-		resp, a = r.post(ctx, &outgoing{text: q.encode(id, r.era, r.wire.version), now: r.wire.now}, q)
+		resp, a = r.post(ctx, &outgoing{text: q.encode(id, r.era, r.wire.version), now: r.wire.now}, q, c)
 		err = a.err
 	}
 	if err != nil {
