@@ -25,7 +25,6 @@ import (
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/api"
-	"github.com/placet-dev/placet/edge/console"
 	"github.com/placet-dev/placet/edge/front"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
@@ -199,7 +198,9 @@ func (p *Placet) doors() error {
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
 	resource.Mount(mux)
-	console.Mount(mux)
+	if err := p.mountConsole(mux); err != nil {
+		return err
+	}
 	if p.issuer != nil {
 		p.issuer.Mount(mux)
 	}

@@ -34,6 +34,9 @@ func (c *Config) Check(fail func(key, message string)) {
 	if clients > 1 {
 		fail("issuers", "has two with client; whoever registers gets one client, so one issuer may have it")
 	}
+	if c.Console != nil && !seen[c.Console.Issuer] {
+		fail("console", "signs in at an issuer that is not one of the issuers: whom its tokens name would not be known")
+	}
 	layers := map[string]bool{}
 	for _, l := range c.Policy.Layers {
 		if layers[l.Name] {

@@ -29,10 +29,10 @@ type Config struct {
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
+	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
-	Console        yamlfile.Later `yaml:"console" doc:"Login of the console."`
 	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Agents         yamlfile.Later `yaml:"agents" doc:"Limits by agent."`
@@ -304,6 +304,30 @@ type Approvers struct {
 	Approvers []string      `yaml:"approvers,required" doc:"group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER."`
 	Quorum    int           `yaml:"quorum" default:"1" doc:"How many distinct persons must say yes."`
 	Expires   time.Duration `yaml:"expires" default:"4h" doc:"How long the question and its yes hold."`
+}
+
+// Console is the login of the console, as a client of one of the issuers. Its
+// redirect URI there is public_url + /console/callback, and after signing out the
+// browser returns to public_url + /console.
+type Console struct {
+	Issuer       string             `yaml:"issuer,required" doc:"One of the issuers, whose people answer and operate."`
+	ClientID     string             `yaml:"client_id,required" doc:"The console's client at the issuer. It is for approving alone: agents use another one."`
+	ClientSecret yamlfile.SecretRef `yaml:"client_secret" doc:"Reference to its secret: env:NAME or file:PATH. Without it, it is a public client; PKCE is used in any case."`
+	Scopes       yamlfile.Strings   `yaml:"scopes" default:"openid" doc:"Scopes that are asked for; openid always is. With offline_access, sign-ins are renewed where the issuer allows it."`
+	Ask          Ask                `yaml:"ask" default:"resource" doc:"The parameter by which public_url + /console is asked for as the token's audience: resource (RFC 8707), audience, or none where the client or a scope stands for it."`
+}
+
+// Ask is a parameter that names an audience.
+type Ask string
+
+const (
+	AskResource Ask = "resource"
+	AskAudience Ask = "audience"
+	AskNone     Ask = "none"
+)
+
+func (Ask) Choices() []string {
+	return []string{string(AskResource), string(AskAudience), string(AskNone)}
 }
 
 // Telemetry is what this server says about itself.

@@ -163,7 +163,7 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "console", "identities", "delegation", "agents", "money", "ingress", "quota", "alerts", "retention", "providers",
+		"trusted_proxies", "identities", "delegation", "agents", "money", "ingress", "quota", "alerts", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.turns_per_run", "runs.money", "runs.depth", "runs.fan_out",
 		"calls.record_arguments", "calls.retention", "approvals.notify", "telemetry.metrics", "telemetry.traces",
 	} {

@@ -67,6 +67,9 @@ func (c *Config) resolve() {
 			issuer.Keys = c.path(issuer.Keys)
 		}
 	}
+	if c.Console != nil {
+		c.Console.ClientSecret = c.Console.ClientSecret.In(c.folder)
+	}
 	for i := range c.Points {
 		c.Points[i].Token = c.Points[i].Token.In(c.folder)
 	}

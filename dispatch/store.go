@@ -96,7 +96,8 @@ type ApprovalQuery struct {
 	Tenant record.TenantID
 	Owner  *record.Owner
 	States []record.ApprovalState
-	After  record.ApprovalID
+	Newest bool              // newest first
+	After  record.ApprovalID // for the next page, in that order
 	Limit  int
 }
 

@@ -16,14 +16,18 @@ func TestPromise_P7_EveryOperation(t *testing.T) {
 	check(t, w, append(rows, pages()...))
 }
 
-// pages are what stands beside the API and asks for no credential. To everybody
-// they say the same.
+// pages are what stands beside the API and looks at no credential of it. To
+// everybody they say the same: the console's ask for a sign-in, whatever token or
+// key comes along, and what a session sees is tested in edge/console.
 func pages() []row {
 	var rows []row
-	for _, path := range []string{"/console/approvals/{approval}", "/healthz", "/readyz", "/v1/openapi.json"} {
+	for _, path := range []string{"/console", "/console/approvals/{approval}", "/console/approvals/{approval}/arguments", "/console/calls", "/console/calls/{call}",
+		"/console/calls/{call}/arguments", "/console/runs/{run}", "/console/tools", "/console/limits", "/healthz", "/readyz", "/v1/openapi.json"} {
 		ask := func(w *world, c credentials, t target) reply {
 			a := to(get, path)(w, c, t)
-			a.body = strings.ReplaceAll(a.body, t.approval, "ASKED") // a page may repeat what its address says
+			for _, id := range []string{t.approval, t.call, t.run} {
+				a.body = strings.ReplaceAll(a.body, id, "ASKED") // a page may repeat what its address says
+			}
 			return a
 		}
 		rows = append(rows, row{name: "page " + path, object: asked, ask: ask, own: everybody})

@@ -57,7 +57,7 @@ type Issuer struct {
 	url    string
 	local  *identity.Local // under this issuer's URL
 	keys   jose.JSONWebKeySet
-	secret string // of the client that the server itself is
+	secret string // of the clients that the server itself is
 
 	mu         sync.Mutex // guards all below, and o.Random
 	requests   *shelf[request]
@@ -108,6 +108,9 @@ func (i *Issuer) URL() string { return i.url }
 // Self is the client as which the server itself introspects and exchanges. The
 // secret is made anew at each start.
 func (i *Issuer) Self() (clientID, secret string) { return self, i.secret }
+
+// Console is the client as which the server's console signs people in to answer.
+func (i *Issuer) Console() (clientID, secret string) { return console, i.secret }
 
 // Mount registers the issuer and its metadata (RFC 8414 section 3, OpenID Connect
 // Discovery section 4).
@@ -181,6 +184,9 @@ func (i *Issuer) directory(ctx context.Context) (*Directory, error) {
 func (i *Issuer) client(d *Directory, id string) (Client, bool) {
 	if id == self {
 		return Client{Name: "Placet itself", Secret: i.secret, Exchanges: true, Introspects: true}, true
+	}
+	if id == console {
+		return Client{Name: "The console", Secret: i.secret, Redirects: []string{i.o.ConsoleAudience + "/callback"}, Approves: true}, true
 	}
 	for _, c := range d.Clients {
 		if c.Key == id {

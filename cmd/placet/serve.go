@@ -36,10 +36,14 @@ type listening struct {
 	URL       string `json:"url"`
 	MCP       string `json:"mcp"`
 	SignIn    string `json:"sign_in,omitempty"` // the development issuer
+	Console   string `json:"console,omitempty"` // where people answer, if they can sign in
 }
 
 func (l listening) say(p *program) {
 	p.say("listening on %s", l.URL)
+	if l.Console != "" {
+		p.say("console at %s", l.Console)
+	}
 	if l.SignIn != "" {
 		p.say("sign in at %s (development only: whoever opens it may be anybody there)", l.SignIn)
 	}
@@ -75,6 +79,9 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 	at := listening{Listening: cfg.Listen, URL: cfg.PublicURL, MCP: cfg.Audience()}
 	if i := open.Issuer(); i != nil {
 		at.SignIn = i.URL() + "/"
+	}
+	if at.SignIn != "" || cfg.Console != nil {
+		at.Console = cfg.ConsoleAudience()
 	}
 	if err := p.out(at, func() { at.say(p) }); err != nil {
 		return errors.Join(err, s.stop())

@@ -428,12 +428,16 @@ func (s *Store) Approvals(ctx context.Context, q dispatch.ApprovalQuery) (out []
 	w.and("tenant = ?", q.Tenant)
 	w.owner(q.Owner)
 	in(&w, "state", q.States)
+	after, order := "id > ?", "id"
+	if q.Newest {
+		after, order = "id < ?", "id DESC"
+	}
 	if q.After != "" {
-		w.and("id > ?", q.After)
+		w.and(after, q.After)
 	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		var ids []record.ApprovalID
-		if err := each(conn, `SELECT id FROM approvals WHERE `+w.sql.String()+` ORDER BY id LIMIT ?`, func(s *sqlite.Stmt) error {
+		if err := each(conn, `SELECT id FROM approvals WHERE `+w.sql.String()+` ORDER BY `+order+` LIMIT ?`, func(s *sqlite.Stmt) error {
 			ids = append(ids, record.ApprovalID(s.ColumnText(0)))
 			return nil
 		}, append(w.args, w.limit(q.Limit))...); err != nil {

@@ -771,6 +771,10 @@ func lists(t *testing.T, b *bench) {
 	if err != nil || len(asked) != 3 || asked[0].Call.ID != ids[0] {
 		t.Fatalf("oldest question first: %v %v", asked, err)
 	}
+	asked, err = b.Approvals(b.ctx, dispatch.ApprovalQuery{Tenant: "acme", States: []record.ApprovalState{record.Pending}, Newest: true, After: asked[2].Approval.ID, Limit: 3})
+	if err != nil || len(asked) != 2 || asked[0].Call.ID != ids[1] || asked[1].Call.ID != ids[0] {
+		t.Fatalf("newest question first, after another: %v %v", asked, err)
+	}
 	stranger := r.Owner
 	stranger.Agent = "other"
 	if none, err := b.Calls(b.ctx, dispatch.CallQuery{Tenant: "acme", Owner: &stranger}); err != nil || len(none) != 0 {

@@ -1,0 +1,183 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+)
+
+// Bounds of one list.
+const (
+	pageRows = 50
+	pageRead = 100  // of one look into the store
+	scanned  = 2000 // questions of others that one page looks through
+)
+
+// filter is what the inbox is asked for. Its zero value is what waits.
+type filter struct {
+	State string // waiting, approved, settled
+	Tool  string
+	For   string // subject of the principal
+	Agent string
+	After record.ApprovalID
+}
+
+// views are the states that each view of the inbox holds.
+var views = map[string][]record.ApprovalState{
+	"waiting":  {record.Pending},
+	"approved": {record.Approved},
+	"settled":  {record.Rejected, record.Consumed, record.Lapsed, record.Void},
+}
+
+func filterOf(q url.Values) filter {
+	f := filter{State: q.Get("state"), Tool: q.Get("tool"), For: q.Get("for"), Agent: q.Get("agent"), After: record.ApprovalID(q.Get("after"))}
+	if views[f.State] == nil {
+		f.State = "waiting"
+	}
+	if !record.ValidID("apr", string(f.After)) {
+		f.After = ""
+	}
+	return f
+}
+
+func (f filter) fits(l dispatch.Loaded) bool {
+	fits := func(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
+	return fits(f.Tool, l.Call.Tool.Name) && fits(f.For, l.Call.Principal.Subject) && fits(f.Agent, string(l.Call.Agent))
+}
+
+// Narrow reports whether it asks for less than a whole view.
+func (f filter) Narrow() bool { return f.Tool != "" || f.For != "" || f.Agent != "" }
+
+// query is the filter as an address, for another page of the same list.
+func (f filter) query(after record.ApprovalID) string {
+	q := url.Values{"state": {f.State}}
+	for name, value := range map[string]string{"tool": f.Tool, "for": f.For, "agent": f.Agent, "after": string(after)} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q.Encode()
+}
+
+// questions lists what a person may answer, newest first. next is where another
+// page begins; it may be there although this one is short.
+func (c *Console) questions(ctx context.Context, v viewer, f filter, limit int) (found []dispatch.Loaded, next record.ApprovalID, err error) {
+	q := dispatch.ApprovalQuery{Tenant: v.person.Tenant(), States: views[f.State], Newest: true, After: f.After, Limit: pageRead}
+	for seen := 0; ; {
+		some, err := c.o.Reader.Approvals(ctx, q)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, l := range some {
+			if seen++; l.Approval == nil {
+				continue
+			}
+			q.After = l.Approval.ID
+			if !v.may(l) || !f.fits(l) {
+				continue
+			}
+			if found = append(found, l); len(found) == limit {
+				return found, q.After, nil
+			}
+		}
+		switch {
+		case len(some) < q.Limit:
+			return found, "", nil
+		case seen >= scanned:
+			return found, q.After, nil
+		}
+	}
+}
+
+// row is a question in the list.
+type row struct {
+	ID      record.ApprovalID
+	Effect  folded
+	For     string
+	Agent   string
+	Tool    string
+	Run     record.RunID
+	Why     string
+	State   record.ApprovalState
+	Call    record.State
+	Asked   time.Time
+	Left    string
+	Expires time.Time
+	Soon    bool   // little time is left
+	Votes   string // where more than one person must say yes
+	Mine    record.Word
+}
+
+func (c *Console) rowOf(v viewer, l dispatch.Loaded, now time.Time) row {
+	a := l.Approval
+	first, _, _ := strings.Cut(cmp.Or(l.Call.EffectText, l.Call.Tool.Name), "\n")
+	r := row{ID: a.ID, Effect: foldAs(first, 200, 0, sentence), For: l.Call.Principal.Subject, Agent: string(l.Call.Agent), Tool: l.Call.Tool.Name, Run: l.Call.Run,
+		Why: asked(a.Code), State: a.State, Call: l.Call.State, Asked: a.Asked, Left: left(a.Expires.Sub(now)), Expires: a.Expires, Soon: a.Expires.Sub(now) < 15*time.Minute}
+	need, have := 0, 0
+	for _, p := range partsOf(*a) {
+		need, have = need+p.Quorum, have+min(p.Yes, p.Quorum)
+	}
+	if need > 1 {
+		r.Votes = fmt.Sprintf("%d of %d said yes", have, need)
+	}
+	if own := answerOf(*a, v); own != nil {
+		r.Mine = own.Word
+	}
+	return r
+}
+
+type inboxView struct {
+	Filter filter
+	Rows   []row
+	Next   string
+	Count  string
+}
+
+func (c *Console) inbox(w http.ResponseWriter, r *http.Request, v viewer) error {
+	f := filterOf(r.URL.Query())
+	found, next, err := c.questions(r.Context(), v, f, pageRows)
+	if err != nil {
+		return err
+	}
+	view := inboxView{Filter: f, Count: fmt.Sprint(len(found))}
+	now := c.o.Clock()
+	for _, l := range found {
+		view.Rows = append(view.Rows, c.rowOf(v, l, now))
+	}
+	if next != "" {
+		view.Count += "+"
+		view.Next = home + "?" + f.query(next)
+	}
+	title := "Questions"
+	if f.State == "waiting" {
+		title = "(" + view.Count + ") Questions"
+	}
+	return c.showTo(w, r, http.StatusOK, "inbox", page{Title: title, Again: 60, Body: view,
+		Live: url.Values{"inbox": {f.query(f.After)}, "seen": {versionOf(found)}}.Encode()}, v)
+}
+
+// versionOf differs when a list does.
+func versionOf(list []dispatch.Loaded) string {
+	h := sha256.New()
+	for _, l := range list {
+		fmt.Fprintln(h, version(l))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// version differs when a question or its call moved.
+func version(l dispatch.Loaded) string {
+	if l.Approval == nil {
+		return fmt.Sprintf("%s.%d", l.Call.ID, l.Call.Version)
+	}
+	return fmt.Sprintf("%s.%d.%d", l.Approval.ID, l.Approval.Version, l.Call.Version)
+}

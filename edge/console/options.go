@@ -1,0 +1,85 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
+)
+
+// Boundary is what the pages ask of dispatch.
+type Boundary interface {
+	Question(context.Context, identity.Person, record.ApprovalID) (dispatch.Loaded, error)
+	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
+	RejectRun(context.Context, identity.Person, record.RunID, []dispatch.Shown, string) (int, error)
+	Current() *dispatch.Active
+}
+
+// Reader is what the pages read beside the boundary. An unknown ID and another
+// tenant's answer with record.NotFound.
+type Reader interface {
+	dispatch.Reader
+	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
+	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
+	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
+}
+
+// Verifier says whose login an access token is.
+type Verifier interface {
+	Person(ctx context.Context, bearer string) (identity.Person, error)
+}
+
+// Login is the OpenID provider that people sign in at, and this console as its client.
+type Login struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string   // empty for a public client
+	Scopes       []string // openid is always asked for
+	Ask          string   // the parameter that asks for the console's audience: resource, audience, or "" where the client is set up for it
+}
+
+// Options is what the console is made of. Without Login it is one page; with it,
+// Boundary, Reader, Verifier and PublicURL are required.
+type Options struct {
+	Boundary  Boundary
+	Reader    Reader
+	Verifier  Verifier
+	PublicURL string
+	Login     *Login
+
+	Log    *slog.Logger     // nil: discarded
+	Clock  func() time.Time // nil: time.Now
+	Random io.Reader        // nil: crypto/rand
+	HTTP   *http.Client     // to the provider; nil: a plain one
+	Poll   time.Duration    // how often an open page looks for changes; 0: 1 s
+	Stream time.Duration    // how long it does before the browser asks anew; 0: 10 min
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{Timeout: 10 * time.Second}
+	}
+	if o.Poll <= 0 {
+		o.Poll = time.Second
+	}
+	if o.Stream <= 0 {
+		o.Stream = 10 * time.Minute
+	}
+	return o
+}

@@ -1,0 +1,419 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+)
+
+// load returns a question to who may answer it, or reads the tenant.
+func (c *Console) load(ctx context.Context, v viewer, id string) (dispatch.Loaded, error) {
+	l, err := c.o.Boundary.Question(ctx, v.person, record.ApprovalID(id))
+	if err == nil || record.KindOf(err) != record.NotFound || !v.Reads() || !record.ValidID("apr", id) {
+		return l, hide(err)
+	}
+	l, err = c.o.Reader.Approval(ctx, v.person.Tenant(), record.ApprovalID(id))
+	if err == nil && !v.sees(l) {
+		err = absent()
+	}
+	return l, hide(err)
+}
+
+// questionView is the approver's page.
+type questionView struct {
+	Loaded      dispatch.Loaded
+	Effect      folded
+	Rest        []folded // arguments that the sentence does not mention
+	RestLeft    int
+	Purpose     folded
+	Why         string
+	Reasons     []reason
+	Targets     []named
+	Arguments   node
+	Changed     *changed
+	Environment string
+	Left        string
+	Parts       []part
+	Answers     []given
+	Mine        *given
+	May         bool // this person can answer it now
+	Passkey     bool // but not here
+	Newer       record.ApprovalID
+	Others      []row // more of the same run that wait for this person
+	All         []dispatch.Shown
+	Outcome     string
+	Settled     bool
+
+	Notice     string // what an answer came to, if not to what was meant
+	Mismatch   bool
+	Difference []string
+}
+
+type named struct {
+	Name  string
+	Value node
+}
+
+// reason is why it is asked, in a rule's own words.
+type reason struct {
+	Rule string
+	Text folded
+}
+
+// part is one rule's demand and how far it is met.
+type part struct {
+	From        string
+	Who         []string
+	Quorum, Yes int
+}
+
+// given is somebody's answer.
+type given struct {
+	Who  string
+	You  bool
+	Word record.Word
+	Note folded
+	At   time.Time
+}
+
+func (c *Console) question(w http.ResponseWriter, r *http.Request, v viewer) error {
+	l, err := c.load(r.Context(), v, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	view, err := c.viewOf(r.Context(), v, l)
+	if err != nil {
+		return err
+	}
+	return c.showQuestion(w, r, http.StatusOK, v, view)
+}
+
+func (c *Console) showQuestion(w http.ResponseWriter, r *http.Request, status int, v viewer, view questionView) error {
+	p := page{Title: "A question", Body: view}
+	switch state := view.Loaded.Approval.State; {
+	case view.Mismatch:
+		p.Title = "What you saw is not what would run"
+	case state != record.Pending:
+		p.Title = "A question: " + stateWord(state)
+	}
+	if !view.Settled {
+		p.Live = url.Values{"question": {string(view.Loaded.Approval.ID)}, "seen": {version(view.Loaded)}}.Encode()
+	}
+	if !view.Settled && !view.May {
+		p.Again = 5 // nobody types on this page
+	}
+	return c.showTo(w, r, status, "question", p, v)
+}
+
+func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (questionView, error) {
+	a, now := *l.Approval, c.o.Clock()
+	effect, rest := effectOf(l.Call)
+	view := questionView{Loaded: l, Effect: effect, Purpose: fold(l.Call.Purpose, 300, 2000), Why: asked(a.Code), Arguments: valueOf(l.Call.Arguments),
+		Left: left(a.Expires.Sub(now)), Parts: partsOf(a), Passkey: a.Rule.Passkey, Settled: settled(l)}
+	if active := c.o.Boundary.Current(); active != nil {
+		view.Environment = active.Environment
+	}
+	for n, line := range rest {
+		if n == 20 {
+			view.RestLeft = len(rest) - n
+			break
+		}
+		view.Rest = append(view.Rest, foldAs(line, 200, 1000, sentence))
+	}
+	for _, r := range l.Call.Decision.Reasons {
+		// A rule that only repeats what the line above says is left out.
+		if !r.Observe && r.Verdict == record.RequiresApproval && (r.Public != "" || r.Code != a.Code) {
+			view.Reasons = append(view.Reasons, reason{r.Rule, fold(cmp.Or(r.Public, asked(r.Code)), 300, 2000)})
+		}
+	}
+	b := budget{nodes: 60, chars: 8000}
+	for _, t := range l.Call.Targets {
+		view.Targets = append(view.Targets, named{t.Argument, b.value(t.Value, 1)})
+	}
+	for _, r := range a.Answers {
+		view.Answers = append(view.Answers, givenOf(r, v))
+	}
+	view.Mine = answerOf(a, v)
+	view.May = v.may(l) && a.State == record.Pending && view.Mine == nil && now.Before(a.Expires)
+	view.Outcome = outcomeOf(l, now)
+	var err error
+	if view.Changed, err = c.changedSince(ctx, v, l.Call); err != nil {
+		return view, err
+	}
+	if err := c.nextOf(ctx, v, &view); err != nil || !view.May {
+		return view, err
+	}
+	return view, c.othersOf(ctx, v, &view)
+}
+
+// settled reports whether nothing on the page will move any more.
+func settled(l dispatch.Loaded) bool {
+	switch l.Approval.State {
+	case record.Rejected, record.Lapsed, record.Void:
+		return true
+	}
+	return l.Call.State.Terminal()
+}
+
+// effectOf splits the effect in words: the sentence, and the arguments it leaves out.
+func effectOf(c record.Call) (folded, []string) {
+	lines := strings.Split(c.EffectText, "\n")
+	if c.EffectText == "" {
+		return fold(c.Tool.Name, foldAt, 0), nil
+	}
+	return foldAs(lines[0], foldAt, foldMost, sentence), lines[1:]
+}
+
+func partsOf(a record.Approval) []part {
+	var out []part
+	for _, p := range a.Rule.Parts {
+		view := part{From: p.From, Quorum: max(p.Quorum, 1)}
+		for _, g := range p.Groups {
+			view.Who = append(view.Who, "group "+g.Name)
+		}
+		for _, person := range p.People {
+			view.Who = append(view.Who, person.Subject)
+		}
+		if p.Principal {
+			view.Who = append(view.Who, "the person it is for")
+		}
+		var yes []record.Principal // as ApprovalRule.Met counts them (rule D5)
+		for _, r := range a.Answers {
+			if r.Word == record.Yes && r.Binding == a.Binding && !slices.Contains(yes, r.Person) && p.Eligible(r.Person, r.Groups, a.Principal) {
+				yes = append(yes, r.Person)
+			}
+		}
+		view.Yes = len(yes)
+		out = append(out, view)
+	}
+	return out
+}
+
+func givenOf(r record.Reply, v viewer) given {
+	return given{Who: r.Person.Subject, You: r.Person == v.person.Principal(), Word: r.Word, Note: fold(r.Note, 300, 2000), At: r.At}
+}
+
+func answerOf(a record.Approval, v viewer) *given {
+	for _, r := range a.Answers {
+		if r.Person == v.person.Principal() {
+			g := givenOf(r, v)
+			return &g
+		}
+	}
+	return nil
+}
+
+// outcomeOf says what became of a question that no longer waits.
+func outcomeOf(l dispatch.Loaded, now time.Time) string {
+	a, call := l.Approval, l.Call
+	at := func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+	switch a.State {
+	case record.Rejected:
+		return "Rejected at " + at(a.Changed) + ". It does not run, and an equal call stays rejected in this conversation."
+	case record.Lapsed:
+		return "Nobody answered in time. It does not run."
+	case record.Void:
+		return "This question is no longer valid, and no answer to it counts: something it was for has changed or ended."
+	case record.Approved:
+		text := "Approved at " + at(a.Changed) + ". It runs once, when the agent asks again before " + at(a.Expires) + "."
+		if l.Run.Delegation.Live(now) {
+			text = "Approved at " + at(a.Changed) + ". It runs once, also while the agent is away, until " + at(a.Expires) + "."
+		}
+		if !call.Decision.RetryAfter.IsZero() && now.Before(call.Decision.RetryAfter) {
+			text += " A limit holds it back until " + at(call.Decision.RetryAfter) + "."
+		}
+		return text
+	case record.Consumed:
+		return consumed(call, at)
+	}
+	return ""
+}
+
+func consumed(call record.Call, at func(time.Time) string) string {
+	when, ref := call.Changed, ""
+	if o := call.Outcome; o != nil {
+		when = o.At
+		if o.Effect != "" {
+			ref = " The tool calls it " + o.Effect + "."
+		}
+	}
+	switch call.State {
+	case record.Executing:
+		return "Approved, and running now."
+	case record.Succeeded:
+		return "Approved, and done at " + at(when) + "." + ref
+	case record.Failed:
+		return "Approved and tried at " + at(when) + ". It failed, and the yes is used up."
+	case record.Unknown:
+		return "Sent at " + at(when) + ", and no answer came. The yes is used up and cannot run it twice."
+	}
+	return "Approved. The call is now: " + stateWord(call.State) + "."
+}
+
+// nextOf finds the question that took the place of one that is void.
+func (c *Console) nextOf(ctx context.Context, v viewer, view *questionView) error {
+	a := view.Loaded.Approval
+	if a.State != record.Void || view.Loaded.Call.Approval == a.ID || view.Loaded.Call.Approval == "" {
+		return nil
+	}
+	next, err := c.o.Reader.Approval(ctx, v.person.Tenant(), view.Loaded.Call.Approval)
+	if err != nil {
+		return hide(err)
+	}
+	if v.sees(next) {
+		view.Newer = next.Approval.ID
+	}
+	return nil
+}
+
+// othersOf finds what else of the run waits for this person.
+func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) error {
+	waiting, err := c.waitingIn(ctx, v, view.Loaded.Call.Run)
+	if err != nil {
+		return err
+	}
+	now := c.o.Clock()
+	for _, l := range waiting {
+		view.All = append(view.All, dispatch.Shown{ID: l.Approval.ID, Binding: l.Approval.Binding})
+		if l.Approval.ID != view.Loaded.Approval.ID {
+			view.Others = append(view.Others, c.rowOf(v, l, now))
+		}
+	}
+	return nil
+}
+
+// maxAlike is how many questions of one run a page lists.
+const maxAlike = 100
+
+// waitingIn lists questions of a run that wait for a person.
+func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) ([]dispatch.Loaded, error) {
+	held, err := c.o.Reader.Calls(ctx, dispatch.CallQuery{Tenant: v.person.Tenant(), Run: run, States: []record.State{record.ApprovalPending}, Limit: maxAlike})
+	if err != nil {
+		return nil, err
+	}
+	var out []dispatch.Loaded
+	for _, call := range held {
+		if call.Approval == "" {
+			continue
+		}
+		l, err := c.o.Reader.Approval(ctx, v.person.Tenant(), call.Approval)
+		if err != nil && record.KindOf(err) != record.NotFound {
+			return nil, err
+		}
+		if err == nil && v.may(l) && l.Approval.State == record.Pending && answerOf(*l.Approval, v) == nil {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// questionArguments is the exact arguments as a file: all of them, to be read by
+// no browser.
+func (c *Console) questionArguments(w http.ResponseWriter, r *http.Request, v viewer) error {
+	l, err := c.load(r.Context(), v, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return download(w, "arguments-"+string(l.Call.ID), l.Call.Arguments)
+}
+
+func download(w http.ResponseWriter, name string, text []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="`+name+`.txt"`)
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	_, _ = w.Write(text)
+	return nil
+}
+
+// answerWith takes an answer to what the page showed, and shows what it came to.
+func (c *Console) answerWith(word record.Word) inPage {
+	return func(w http.ResponseWriter, r *http.Request, v viewer) error {
+		id := record.ApprovalID(r.PathValue("id"))
+		var seen canon.Digest
+		if err := seen.UnmarshalText([]byte(r.PostForm.Get("binding"))); err != nil || seen.IsZero() {
+			return record.Errorf(record.Invalid, "the form does not say what it showed; nothing was done. Open the page again")
+		}
+		l, err := c.o.Boundary.Question(r.Context(), v.person, id)
+		if err != nil {
+			return hide(err)
+		}
+		if l.Approval.Rule.Passkey {
+			return record.Errorf(record.Unsupported, "this question is answered with a passkey, which this console cannot ask for; nothing was done")
+		}
+		_, err = c.o.Boundary.Reply(r.Context(), v.person, id, seen, word, strings.TrimSpace(r.PostForm.Get("note")))
+		if err == nil {
+			http.Redirect(w, r, home+"/approvals/"+string(id), http.StatusSeeOther)
+			return nil
+		}
+		if record.KindOf(err) != record.Conflict {
+			return hide(err)
+		}
+		return c.conflict(w, r, v, id, seen, err)
+	}
+}
+
+// conflict shows how things stand when an answer did not count: the question as it
+// is now, or the one that took its place, with what is different.
+func (c *Console) conflict(w http.ResponseWriter, r *http.Request, v viewer, id record.ApprovalID, seen canon.Digest, why error) error {
+	l, err := c.load(r.Context(), v, string(id))
+	if err != nil {
+		return err
+	}
+	old := *l.Approval
+	view, err := c.viewOf(r.Context(), v, l)
+	if err == nil && view.Newer != "" {
+		if l, err = c.load(r.Context(), v, string(view.Newer)); err != nil {
+			return err
+		}
+		view, err = c.viewOf(r.Context(), v, l)
+	}
+	if err != nil {
+		return err
+	}
+	view.Notice = upper(record.PublicMessage(why)) + "."
+	if now := l.Approval; now.State == record.Pending && now.Binding != seen {
+		view.Mismatch = true
+		view.Notice = "Your answer was not recorded: it was for what your page showed, and that has changed. This is what would run now."
+		view.Difference = difference(old, *now)
+	}
+	return c.showQuestion(w, r, http.StatusConflict, v, view)
+}
+
+// difference says what is different between a question and the one in its place.
+// Arguments never are: other arguments are another call.
+func difference(old, now record.Approval) []string {
+	if old.ID == now.ID {
+		return []string{"Your page was not of this question as it is asked now."}
+	}
+	var out []string
+	if fmt.Sprint(old.Rule.Parts) != fmt.Sprint(now.Rule.Parts) {
+		out = append(out, "Who is asked, or how many of them.")
+	}
+	if old.Code != now.Code {
+		out = append(out, "Why it is asked: before, because "+asked(old.Code)+".")
+	}
+	if old.Owner != now.Owner {
+		out = append(out, "Who it is for, or which agent asks.")
+	}
+	if len(out) == 0 {
+		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn.")
+	}
+	return append(out, "The time for an answer starts anew.")
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
