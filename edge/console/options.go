@@ -29,6 +29,7 @@ type Reader interface {
 	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
+	OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Call, error)
 }
 
 // Verifier says whose login an access token is.

@@ -296,13 +296,13 @@ const maxAlike = 100
 
 // waitingIn lists questions of a run that wait for a person.
 func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) ([]dispatch.Loaded, error) {
-	held, err := c.o.Reader.Calls(ctx, dispatch.CallQuery{Tenant: v.person.Tenant(), Run: run, States: []record.State{record.ApprovalPending}, Limit: maxAlike})
+	held, err := c.o.Reader.OpenCalls(ctx, v.person.Tenant(), run, maxAlike)
 	if err != nil {
 		return nil, err
 	}
 	var out []dispatch.Loaded
 	for _, call := range held {
-		if call.Approval == "" {
+		if call.State != record.ApprovalPending || call.Approval == "" {
 			continue
 		}
 		l, err := c.o.Reader.Approval(ctx, v.person.Tenant(), call.Approval)
