@@ -13,7 +13,8 @@ import (
 type token struct {
 	raw       string
 	header    []byte // canonical
-	claims    []byte // canonical
+	payload   []byte // as it was decoded
+	claims    []byte // the payload, canonical
 	algorithm string
 	kind      string // typ in lower case, without application/
 	key       string // kid
@@ -37,11 +38,11 @@ func parseToken(raw string) (token, error) {
 	if len(raw) > maxCredential {
 		return token{}, refuse(checkFormat, record.Unauthenticated, "the token is longer than %d bytes", maxCredential)
 	}
-	t, payload, err := takeApart(raw)
+	t, err := takeApart(raw)
 	if err != nil {
 		return token{}, err
 	}
-	if t.claims, err = object("claims", payload); err != nil {
+	if t.claims, err = object("claims", t.payload); err != nil {
 		return token{}, err
 	}
 	value, _ := canon.Lookup(t.claims, "iss")
@@ -50,26 +51,26 @@ func parseToken(raw string) (token, error) {
 }
 
 // takeApart reads a compact JWS of any payload.
-func takeApart(raw string) (t token, payload []byte, err error) {
+func takeApart(raw string) (t token, err error) {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {
-		return token{}, nil, refuse(checkFormat, record.Unauthenticated, "the token is not a signed JWT: it has %d parts, not 3", len(parts))
+		return token{}, refuse(checkFormat, record.Unauthenticated, "the token is not a signed JWT: it has %d parts, not 3", len(parts))
 	}
 	t = token{raw: raw}
 	header, err := decodePart("header", parts[0])
 	if err != nil {
-		return token{}, nil, err
+		return token{}, err
 	}
 	if t.header, err = object("header", header); err != nil {
-		return token{}, nil, err
+		return token{}, err
 	}
-	if payload, err = decodePart("claims", parts[1]); err != nil {
-		return token{}, nil, err
+	if t.payload, err = decodePart("claims", parts[1]); err != nil {
+		return token{}, err
 	}
 	if _, err := decodePart("signature", parts[2]); err != nil {
-		return token{}, nil, err
+		return token{}, err
 	}
-	return t, payload, t.readHeader()
+	return t, t.readHeader()
 }
 
 func decodePart(name, part string) ([]byte, error) {

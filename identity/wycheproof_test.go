@@ -78,7 +78,7 @@ func wycheproofCase(key json.RawMessage, jws string) error {
 	if err != nil {
 		return err
 	}
-	t, _, err := takeApart(jws)
+	t, err := takeApart(jws)
 	if err != nil {
 		return err
 	}
