@@ -8,14 +8,17 @@ import (
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/oauth"
+	"github.com/placet-dev/placet/identity"
 )
 
 // oauth is what clients are told of tokens for this server.
 func (p *Placet) oauth() *oauth.Resource {
 	c := p.o.Config
 	o := oauth.Options{PublicURL: c.PublicURL, Resource: c.Audience(), Scopes: p.knownScopes(), Clock: p.o.Clock, Log: p.o.Log}
+	o.ProofAlgorithms, o.ProofRequired, o.Certificates = identity.ProofAlgorithms(), len(c.Issuers) > 0, c.TLS != nil
 	for _, i := range c.Issuers {
 		o.Issuers = append(o.Issuers, i.Issuer)
+		o.ProofRequired = o.ProofRequired && i.Sender == "dpop"
 		if i.Client != nil {
 			o.Client = &oauth.Client{ID: i.Client.ID, Port: i.Client.CallbackPort, Scopes: i.Client.Scopes,
 				Provider: func(ctx context.Context) (json.RawMessage, error) { return p.verifier.Document(ctx, i.Issuer) }}

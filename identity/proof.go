@@ -232,3 +232,6 @@ func (p *proofs) use(id [sha256.Size]byte, until, now time.Time) error {
 	p.until[id] = until
 	return nil
 }
+
+// ProofAlgorithms are those that a DPoP proof may be signed with; for metadata.
+func ProofAlgorithms() []string { return slices.Clone(algorithms) }

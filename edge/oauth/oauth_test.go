@@ -57,6 +57,11 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("preflight of %s: %d %v", door, status, header)
 		}
 	}
+	bound := serve(t, Options{PublicURL: public, Resource: public + "/mcp", Issuers: []string{"https://login.example.com"},
+		ProofAlgorithms: []string{"ES256"}, ProofRequired: true, Certificates: true})
+	if _, _, text := get(t, "GET", bound.URL+metadataPath, ""); !strings.HasSuffix(text, `"tls_client_certificate_bound_access_tokens":true,"dpop_signing_alg_values_supported":["ES256"],"dpop_bound_access_tokens_required":true}`) {
+		t.Errorf("bound tokens: %s", text)
+	}
 	// Without a configured client there is nothing to register at.
 	for _, path := range []string{serverPath, openIDPath, registerPath} {
 		if status, _, _ := get(t, "GET", s.URL+path, ""); status != 404 {

@@ -17,6 +17,10 @@ type Options struct {
 	Scopes    func() []string // those that tools need and anybody may know of; nil: none
 	Client    *Client         // nil: every client brings its own
 
+	ProofAlgorithms []string // of DPoP proofs that are understood (RFC 9449)
+	ProofRequired   bool     // every issuer's tokens must be bound to a key
+	Certificates    bool     // tokens may be bound to a client certificate (RFC 8705)
+
 	Clock func() time.Time
 	Log   *slog.Logger
 }
@@ -92,7 +96,11 @@ func (r *Resource) metadata(w http.ResponseWriter, _ *http.Request) {
 		Methods  []string `json:"bearer_methods_supported"`
 		Scopes   []string `json:"scopes_supported,omitempty"`
 		Name     string   `json:"resource_name"`
-	}{r.o.Resource, r.servers(), []string{"header"}, r.scopes(), name})
+
+		Certificates    bool     `json:"tls_client_certificate_bound_access_tokens,omitempty"`
+		ProofAlgorithms []string `json:"dpop_signing_alg_values_supported,omitempty"`
+		ProofRequired   bool     `json:"dpop_bound_access_tokens_required,omitempty"`
+	}{r.o.Resource, r.servers(), []string{"header"}, r.scopes(), name, r.o.Certificates, r.o.ProofAlgorithms, r.o.ProofRequired})
 }
 
 // servers are the issuers. This server stands before the one that registers no
