@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,9 +97,12 @@ func TestRule_C2_TheDevelopmentIssuerIsALiveSource(t *testing.T) {
 	}
 	approve := func(approval string) {
 		t.Helper()
-		var q struct{ Binding, State string }
+		var q struct {
+			Binding, State string
+			Runs           string `json:"runs_when"`
+		}
 		ask(lead, http.MethodGet, "/v1/approvals/"+approval, "", &q)
-		if status := ask(lead, http.MethodPost, "/v1/approvals/"+approval+"/approve", `{"binding":"`+q.Binding+`"}`, &q); status != http.StatusOK || q.State != "approved" {
+		if status := ask(lead, http.MethodPost, "/v1/approvals/"+approval+"/approve", `{"binding":"`+q.Binding+`"}`, &q); status != http.StatusOK || q.State != "approved" || !strings.HasPrefix(q.Runs, "Runs once: now, for a user who is away") {
 			t.Fatalf("approved: %d %+v", status, q)
 		}
 	}

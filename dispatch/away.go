@@ -138,30 +138,44 @@ func (b *Boundary) dispatchAway(ctx context.Context) time.Time {
 		return time.Time{}
 	}
 	now := b.clock()
-	ready, err := b.store.Ready(ctx, dueBatch)
-	if err != nil {
-		b.log.Error("dispatch: cannot read what may run for callers who are away", "error", err)
+	var next time.Time
+	var seen []record.CallID
+	for last := (record.Call{}); ctx.Err() == nil; {
+		ready, err := b.store.Ready(ctx, last.Tenant, last.ID, dueBatch)
+		if err != nil {
+			b.log.Error("dispatch: cannot read what may run for callers who are away", "error", err)
+			return now.Add(awayPause)
+		}
+		for _, l := range ready {
+			seen = append(seen, l.Call.ID)
+			if again := b.startAway(ctx, l, now); !again.IsZero() {
+				next = earliest(next, again)
+			}
+		}
+		if len(ready) < dueBatch {
+			break
+		}
+		last = ready[len(ready)-1].Call // all of them: what one tenant's calls wait for holds up nobody else's
+	}
+	b.away.forget(seen, now)
+	return next
+}
+
+// startAway dispatches a call beside the clock, or says when to look at it again.
+func (b *Boundary) startAway(ctx context.Context, l Loaded, now time.Time) (again time.Time) {
+	if b.waiting.has(l.Call.ID) {
 		return now.Add(awayPause)
 	}
-	var next time.Time
-	for _, l := range ready {
-		if b.waiting.has(l.Call.ID) {
-			next = earliest(next, now.Add(awayPause))
-			continue
-		}
-		start, again := b.away.begin(l.Call.ID, now)
-		if !start {
-			next = earliest(next, again)
-			continue
-		}
-		b.away.work.Go(func() {
-			later := b.runAway(ctx, l)
-			b.away.end(l.Call.ID, later)
-			b.wakeClock() // for the next one, or to sleep until this one's time
-		})
+	start, again := b.away.begin(l.Call.ID, now)
+	if !start {
+		return again
 	}
-	b.away.forget(ready, now)
-	return next
+	b.away.work.Go(func() {
+		later := b.runAway(ctx, l)
+		b.away.end(l.Call.ID, later)
+		b.wakeClock() // for the next one, or to sleep until this one's time
+	})
+	return time.Time{}
 }
 
 // begin claims a call for this process, or says when to try.
@@ -210,11 +224,11 @@ func (a *away) asked(id record.RunID) {
 }
 
 // forget drops what is not there any more.
-func (a *away) forget(ready []Loaded, now time.Time) {
+func (a *away) forget(ready []record.CallID, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, at := range a.later {
-		if !at.IsZero() && now.After(at) && !slices.ContainsFunc(ready, func(l Loaded) bool { return l.Call.ID == id }) {
+		if !at.IsZero() && now.After(at) && !slices.Contains(ready, id) {
 			delete(a.later, id)
 		}
 	}

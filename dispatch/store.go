@@ -48,9 +48,10 @@ type Store interface {
 	// the guarded transition does, and losers get the conflict.
 	Due(ctx context.Context, now time.Time, n int) (calls []Loaded, next time.Time, err error)
 
-	// Ready returns calls that people approved and whose run holds a delegation, at
-	// most n: what may be dispatched while its caller is away. It claims nothing.
-	Ready(ctx context.Context, n int) ([]Loaded, error)
+	// Ready returns calls that people approved and whose run holds a delegation: what
+	// may be dispatched while its caller is away. It goes by tenant and ID, from after
+	// the given ones, at most n at once. It claims nothing.
+	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
@@ -61,6 +62,15 @@ type Loaded struct {
 	Call     record.Call
 	Run      record.Run
 	Approval *record.Approval // the call's current question, with its answers
+}
+
+// RunsWhen says when an approved call runs, for people: "runs once, …". until is
+// its end as they read times.
+func (l Loaded) RunsWhen(now time.Time, until string) string {
+	if l.Run.Delegation.Live(now) {
+		return "runs once: now, for a user who is away, or when the agent asks again before " + until
+	}
+	return "runs once, when the agent asks again before " + until
 }
 
 // Prior is what is known of calls with an equal effect key.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
@@ -238,7 +239,7 @@ func approvalView(l dispatch.Loaded, now time.Time, v viewer) ApprovalView {
 		view.Answers = append(view.Answers, answer)
 	}
 	if a.State == record.Approved {
-		view.RunsWhen = "Runs once, when the agent asks again before " + a.Expires.UTC().Format(time.RFC3339) + "."
+		view.RunsWhen = "R" + strings.TrimPrefix(l.RunsWhen(now, a.Expires.UTC().Format(time.RFC3339)), "r") + "."
 	}
 	return view
 }

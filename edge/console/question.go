@@ -224,7 +224,7 @@ func outcomeOf(l dispatch.Loaded, now time.Time) string {
 	case record.Void:
 		return "This question is no longer valid, and no answer to it counts: something it was for has changed or ended."
 	case record.Approved:
-		text := "Approved at " + at(a.Changed) + ". It runs once, when the agent asks again before " + at(a.Expires) + "."
+		text := "Approved at " + at(a.Changed) + ". It " + l.RunsWhen(now, at(a.Expires)) + "."
 		if l.Run.Delegation.Live(now) {
 			text = "Approved at " + at(a.Changed) + ". It runs once, also while the agent is away, until " + at(a.Expires) + "."
 		}

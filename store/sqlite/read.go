@@ -317,9 +317,9 @@ func (s *Store) Due(ctx context.Context, now time.Time, n int) (out []dispatch.L
 }
 
 // Ready implements dispatch.Store.
-func (s *Store) Ready(ctx context.Context, n int) (out []dispatch.Loaded, err error) {
+func (s *Store) Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) (out []dispatch.Loaded, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		refs, err := callRefs(conn, selectReady, int64(n))
+		refs, err := callRefs(conn, selectReady, tenant, after, int64(n))
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ const (
 	selectReady = `SELECT calls.tenant, calls.id FROM runs INDEXED BY runs_delegated
 		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + ` AND calls.state = 'approval_pending'
 		JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved'
-		WHERE runs.delegation <> '' LIMIT ?`
+		WHERE runs.delegation <> '' AND (calls.tenant, calls.id) > (?, ?) ORDER BY calls.tenant, calls.id LIMIT ?`
 )
 
 // run executes a statement that returns no rows.

@@ -76,14 +76,17 @@ func delegation(t *testing.T, b *bench) {
 	}
 	ready := func() (out []record.CallID) {
 		t.Helper()
-		all, err := b.Ready(b.ctx, 10)
-		if err != nil {
-			t.Fatal(err)
+		for last := (record.Call{}); ; {
+			page, err := b.Ready(b.ctx, last.Tenant, last.ID, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				return out
+			}
+			last = page[0].Call
+			out = append(out, last.ID)
 		}
-		for _, l := range all {
-			out = append(out, l.Call.ID)
-		}
-		return out
 	}
 	for _, run := range []record.Run{got, bare} {
 		c, q := b.held(t, run, `{"amount":1}`, 1)
@@ -95,6 +98,12 @@ func delegation(t *testing.T, b *bench) {
 		if now := ready(); len(now) != 1 || b.load(t, "acme", now[0]).Run.ID != r.ID {
 			t.Fatalf("ready are %v, want the one call of the run that holds a delegation", now)
 		}
+	}
+	second, q := b.held(t, got, `{"amount":7}`, 1)
+	yes, err := record.Answer(q, second, b.reply("lena", q, record.Yes), b.decision(record.Allow))
+	b.apply(t, yes, err)
+	if now := ready(); len(now) != 2 || now[0] == now[1] {
+		t.Fatalf("ready are %v, want both calls, page by page", now)
 	}
 	c := b.call(t, got, `{"amount":2}`)
 	step := b.step(got, record.Allow)
