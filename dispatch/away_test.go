@@ -305,6 +305,12 @@ func TestRule_C2_ADelegationEnds(t *testing.T) {
 		if len(d.valid) != 0 {
 			t.Errorf("the source still takes %v", d.valid)
 		}
+		if run, err = s.DelegateRun(s.ctx, s.caller(anna), run.ID, s.clock.Now().Add(time.Hour)); err != nil || len(d.valid) != 1 {
+			t.Fatalf("delegated again: %v, %v", err, d.valid)
+		}
+		if _, err := s.EndRun(s.ctx, s.caller(anna), run.ID, "done"); err != nil || len(d.valid) != 0 {
+			t.Errorf("the run has ended, and the source still takes %v (%v)", d.valid, err)
+		}
 	})
 }
 

@@ -48,27 +48,8 @@ func (b *Boundary) RejectRun(ctx context.Context, p identity.Person, run record.
 	if rejected == 0 {
 		return 0, record.Errorf(record.Conflict, "none of these questions waits any more as it was shown; read them again")
 	}
-	return rejected, b.endRejected(ctx, p, run)
-}
-
-func (b *Boundary) endRejected(ctx context.Context, p identity.Person, id record.RunID) error {
 	who := p.Principal()
-	for range maxConflicts {
-		run, err := b.store.Run(ctx, p.Tenant(), id)
-		if err != nil || !run.Live() {
-			return err
-		}
-		change, err := record.EndRun(run, "an approver rejected its calls and ended it", record.Who{Principal: &who}, b.clock())
-		if err != nil {
-			return err
-		}
-		if err = b.apply(ctx, change); err == nil {
-			b.stopRunning(ctx, run)
-			return nil
-		}
-		if refusal(err) == nil {
-			return err
-		}
-	}
-	return record.Errorf(record.Conflict, "the run kept changing; try again")
+	_, err := b.endRun(ctx, func() (record.Run, error) { return b.store.Run(ctx, p.Tenant(), run) },
+		"an approver rejected its calls and ended it", record.Who{Principal: &who})
+	return rejected, err
 }

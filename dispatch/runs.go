@@ -160,17 +160,24 @@ func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.R
 // EndRun terminates a run of the caller. Its waiting calls are canceled in the
 // same transaction; executing ones are asked to stop.
 func (b *Boundary) EndRun(ctx context.Context, c identity.Caller, id record.RunID, why string) (record.Run, error) {
+	return b.endRun(ctx, func() (record.Run, error) { return b.ownRun(ctx, c, id) }, why, c.Owner().By())
+}
+
+// endRun terminates the run that load finds, starting over while it moves under
+// the request. A run that has ended stays as it is.
+func (b *Boundary) endRun(ctx context.Context, load func() (record.Run, error), why string, who record.Who) (record.Run, error) {
 	for range maxConflicts {
-		run, err := b.ownRun(ctx, c, id)
+		run, err := load()
 		if err != nil || !run.Live() {
 			return run, err
 		}
-		change, err := record.EndRun(run, why, c.Owner().By(), b.clock())
+		change, err := record.EndRun(run, why, who, b.clock())
 		if err != nil {
 			return run, err
 		}
 		if err = b.apply(ctx, change); err == nil {
 			b.stopRunning(ctx, run)
+			b.withdraw(ctx, run.Delegation)
 			return change.Facts().Run.After, nil
 		}
 		if refusal(err) == nil {
