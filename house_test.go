@@ -30,7 +30,7 @@ var house = map[string][]string{
 	"identity":            {"canon", "record"},
 	"identity/idptest":    {},         // a real provider, for tests
 	"trust":               {"record"}, // roots of authorities: files and the SPIFFE Workload API
-	"guard":               {"canon", "record"}, // what an argument must mean; dialer and roots for tools of ours
+	"guard":               {"canon", "record"},
 	"registry":            {"canon", "guard", "record", "yamlfile"},
 	"policy":              {"canon", "record"},
 	"config":              {"yamlfile"},

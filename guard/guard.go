@@ -23,13 +23,14 @@ const (
 	Query      Type = "query"
 	Enum       Type = "enum"
 	Amount     Type = "amount"
+	Name       Type = "name"
 	Text       Type = "text"
 	Size       Type = "size"
 )
 
 // Types are all types, in the order of the documentation.
 func Types() []Type {
-	return []Type{Path, URL, Host, Email, Identifier, Query, Enum, Amount, Text, Size}
+	return []Type{Path, URL, Host, Email, Identifier, Query, Enum, Amount, Name, Text, Size}
 }
 
 // Spec is what an operator says of one argument. Which fields a type takes is
@@ -139,7 +140,7 @@ func New(s Spec) (*Guard, error) {
 	}
 	make, ok := map[Type]func(Spec) (rule, error){
 		Path: newPath, URL: newURL, Host: newHost, Email: newEmail, Identifier: newIdentifier,
-		Query: newChoice, Enum: newChoice, Amount: newAmount, Text: newText, Size: newSize,
+		Query: newChoice, Enum: newChoice, Amount: newAmount, Name: newText, Text: newText, Size: newSize,
 	}[s.Type]
 	if !ok {
 		return nil, wrong("type", "is none that this program knows")
@@ -158,7 +159,7 @@ func (s Spec) foreign() error {
 		types []Type
 	}{
 		{"pattern", s.Pattern != "", []Type{Identifier}},
-		{"max_length", s.MaxLength != 0, []Type{Path, URL, Identifier, Text}},
+		{"max_length", s.MaxLength != 0, []Type{Path, URL, Identifier, Name, Text}},
 		{"root", s.Root != "", []Type{Path}}, {"relative", s.Relative, []Type{Path}},
 		{"schemes", s.Schemes != nil, []Type{URL}}, {"ports", s.Ports != nil, []Type{URL}},
 		{"hosts", s.Hosts != nil, []Type{URL, Host}}, {"networks", s.Networks != nil, []Type{URL, Host}},

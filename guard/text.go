@@ -6,10 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how long a text may be unless the entry says otherwise.
-const maxText = 10000
+// maxText and maxName are how long a text and a name may be unless the entry says
+// otherwise.
+const (
+	maxText = 10000
+	maxName = 200
+)
 
-// isText is the rule for words that people read. The text itself is never changed.
+// isText is the rule for words that people read, and for names: one line of them. The text itself is never changed.
 type isText struct {
 	max     int
 	oneLine bool
@@ -18,7 +22,14 @@ type isText struct {
 
 func newText(s Spec) (rule, error) {
 	t := isText{s.MaxLength, s.OneLine, s.Secrets}
-	if t.max == 0 {
+	if s.Type == Name {
+		t.oneLine = true
+	}
+	switch {
+	case t.max != 0:
+	case s.Type == Name:
+		t.max = maxName
+	default:
 		t.max = maxText
 	}
 	return t, nil
