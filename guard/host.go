@@ -18,9 +18,10 @@ import (
 type hostname struct {
 	name string     // lower case, A-labels, no dot at the end; or the address's text
 	addr netip.Addr // valid when the host is an address
+	odd  bool       // an address in a spelling that is a name for some
 }
 
-// names is how international names are read (UTS 46, not transitional), on top of
+// names46 is how international names are read (UTS 46, not transitional), on top of
 // what the URL standard does: right-to-left labels and joiners are checked.
 var names46 = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckJoiners(true),
 	idna.CheckHyphens(false), idna.StrictDomainName(false))
@@ -31,18 +32,17 @@ var hostPart = regexp.MustCompile(`^[^\s/\\?#@%:\[\]<>"|^{}` + "`" + `]+$`)
 // hostOf reads a text as a host, in the WHATWG's way, and refuses where the
 // reading of names by the rules of IDNA gives another.
 func hostOf(text string) (hostname, *Refusal) {
-	inside := text
 	if strings.HasPrefix(text, "[") || strings.Count(text, ":") > 1 {
 		return address6(text)
 	}
-	if !hostPart.MatchString(inside) || strings.ContainsFunc(inside, unprintable) {
+	if !hostPart.MatchString(text) || strings.ContainsFunc(text, unprintable) {
 		return hostname{}, refuse("must be the name of a host")
 	}
-	u, err := url.Parse("https://" + inside + "/")
+	u, err := url.Parse("https://" + text + "/")
 	if err != nil || u.Username() != "" || u.Password() != "" || u.Port() != "" || u.Pathname() != "/" {
 		return hostname{}, refuse("must be the name of a host")
 	}
-	return readHost(u.Hostname(), inside)
+	return readHost(u.Hostname(), text)
 }
 
 func address6(text string) (hostname, *Refusal) {
@@ -50,13 +50,14 @@ func address6(text string) (hostname, *Refusal) {
 	if err != nil || a.Zone() != "" || strings.HasPrefix(text, "[") != strings.HasSuffix(text, "]") {
 		return hostname{}, refuse("must be the name of a host")
 	}
-	return hostname{a.String(), a}, nil
+	return hostname{name: a.String(), addr: a}, nil
 }
 
 // readHost takes the WHATWG reading of a host and the text that it was read from.
 func readHost(read, text string) (hostname, *Refusal) {
 	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(read, "["), "]")); err == nil {
-		return hostname{a.String(), a}, nil
+		plain, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+		return hostname{name: a.String(), addr: a, odd: err != nil || plain != a}, nil
 	}
 	name := strings.TrimSuffix(read, ".")
 	again, err := names46.ToASCII(strings.TrimSuffix(text, "."))
@@ -150,6 +151,8 @@ func (h hosts) admits(n hostname) *Refusal {
 	switch {
 	case n.addr.IsValid() && !Public(n.addr) && !within(n.addr, h.networks):
 		return private("an address in a private or special range")
+	case n.odd:
+		return refuse("names a host in a way that is read differently in different places")
 	case h.allowed != nil && !listed:
 		return refuse("names a host that this tool may not use")
 	case !n.addr.IsValid() && !listed && isInternal(n.name):

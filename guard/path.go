@@ -135,16 +135,22 @@ func local(text string) (string, *Refusal) {
 
 // readings are the texts that servers may make of one before they open it.
 func readings(text string) map[string]bool {
-	out := map[string]bool{text: true, norm.NFKC.String(text): true}
+	out := map[string]bool{text: true, plainer(text): true}
 	for range 2 {
 		text = percentDecoded(text)
-		out[text], out[norm.NFKC.String(text)] = true, true
+		out[text], out[plainer(text)] = true, true
 	}
 	return out
 }
 
+// plainer folds characters that some systems put plain dots and slashes for: those
+// of Unicode's compatibility forms, and slashes of other kinds.
+func plainer(text string) string {
+	return norm.NFKC.String(strings.NewReplacer("\u2215", "/", "\u2044", "/", "\u29f8", "/", "\u2216", `\`, "\u29f5", `\`, "\u29f9", `\`).Replace(text))
+}
+
 var (
-	scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[/\\]`) // a URL, or a drive
+	scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[/\\]`) // a URL
 	drive  = regexp.MustCompile(`^[A-Za-z]:`)
 )
 

@@ -123,7 +123,9 @@ func (w *walk) array(v, beside []byte, way []string, at string) ([]byte, *Refusa
 	for e := range canon.Elements(v) {
 		place := at + "[" + strconv.Itoa(n) + "]"
 		if n++; len(e) > 0 && e[0] == '[' {
-			return nil, refuse("has not the form that its guard reads")
+			no := refuse("has not the form that its guard reads")
+			no.Argument = place
+			return nil, no
 		}
 		fresh, refusal := w.under(e, beside, way, place)
 		if refusal != nil {
