@@ -13,6 +13,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/policy/rego"
@@ -157,6 +158,7 @@ type scene struct {
 	points   []dispatch.DecisionPoint
 
 	delegations dispatch.Delegations
+	world       guard.World
 }
 
 // faulty is the store with failures at chosen changes.
@@ -233,7 +235,7 @@ func (s *scene) open() {
 	}
 	s.t.Cleanup(func() { _ = store.Close() })
 	s.store = &faulty{Store: store, Reader: store}
-	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations})
+	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations, World: s.world})
 	if err != nil {
 		s.t.Fatal(err)
 	}
