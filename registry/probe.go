@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Probed is how one argument did against one kind of abuse.
@@ -38,16 +40,23 @@ func (t *Tool) Probe(o record.Owner) []Probed {
 			continue
 		}
 		out = append(out, tally(name, "", guard.Corpus(guard.Type(of)), func(value json.RawMessage) bool {
-			arguments, err := canon.Marshal(map[string]json.RawMessage{name: value})
-			if err != nil {
-				return false
-			}
-			err = t.input.check("arguments", arguments)
-			// Only this argument is given, so that another one may be missing.
-			return err == nil || strings.Contains(err.Error(), "missing") || strings.Contains(err.Error(), "required")
+			return admits(set, name, value)
 		})...)
 	}
 	return out
+}
+
+// admits reports whether a schema alone lets a member have a value. Only this
+// member is looked at: what else a call needs is not there.
+func admits(set []*jsonschema.Schema, name string, value json.RawMessage) bool {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(set, func(s *jsonschema.Schema) bool {
+		p, ok := s.Properties[name]
+		return ok && p.Validate(v) != nil
+	})
 }
 
 func (t *Tool) probeGuard(g Guard, o record.Owner) []Probed {
