@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance demo isolation typescript
+.PHONY: test lint race fuzz bench bench-smoke conformance demo isolation typescript guards
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -26,6 +26,10 @@ fuzz:
 	    go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
 	  done; \
 	done
+
+# How the guards do on hostile and honest values, ours and public ones.
+guards:
+	@go test -count=1 -v -run 'OnCorpora|OnWebPlatformTests|OnIDNATests' ./guard | grep -E 'guards:|FAIL|^ok'
 
 bench:
 	go run ./bench

@@ -113,7 +113,7 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	c := p.o.Config
 	snapshot, err := registry.Load(c.Registry, registry.Options{
 		Environment: c.Environment, Group: p.verifier.ResolveGroup, Principal: p.resolvePrincipal,
-		Declared: p.o.declared(), ReadFile: p.o.ReadFile, Measure: measured(ctx),
+		Declared: p.o.declared(), ReadFile: p.o.ReadFile, Measure: measured(ctx), Own: p.o.ownFiles(),
 	})
 	if err != nil {
 		// Whoever reloads may read what is wrong with the files.

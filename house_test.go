@@ -31,14 +31,15 @@ var house = map[string][]string{
 	"identity/idptest":    {}, // a real provider, for tests
 	"ingress":             {"identity", "record"},
 	"trust":               {"record"}, // roots of authorities: files and the SPIFFE Workload API
-	"registry":            {"canon", "record", "yamlfile"},
+	"guard":               {"canon", "record"},
+	"registry":            {"canon", "guard", "record", "yamlfile"},
 	"policy":              {"canon", "record"},
 	"config":              {"yamlfile"},
 	"issuer":              {"identity", "record", "yamlfile"},
 	"connect":             {"mcphttp", "record"}, // a client: knows nothing of what serves
 	"connect/connecttest": {},
 
-	"dispatch": {"canon", "identity", "policy", "record", "registry"},
+	"dispatch": {"canon", "guard", "identity", "policy", "record", "registry"},
 
 	"policy/rego":    {"canon", "policy", "record"},
 	"policy/authzen": {"canon", "policy", "record"},

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/edge/front"
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/ingress"
 	"github.com/placet-dev/placet/issuer"
@@ -52,6 +54,7 @@ type Options struct {
 	HTTP      *http.Client                      // for key sets; nil: a plain one
 	LookupEnv func(name string) (string, bool)  // nil: os.LookupEnv
 	ReadFile  func(path string) ([]byte, error) // nil: os.ReadFile
+	Resolver  guard.Resolver                    // of names in arguments; nil: net.DefaultResolver
 	Version   string                            // of this program, as peers are told
 }
 
@@ -76,6 +79,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.ReadFile == nil {
 		o.ReadFile = os.ReadFile
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
 	}
 	if len(o.Tenants) == 0 {
 		o.Tenants = []string{"dev"}
@@ -155,7 +161,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		away = delegations{p.sources, p.verifier}
 	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: chooser{handlers, p.servers}, Clock: o.Clock,
-		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away})
+		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away,
+		World: o.world()})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -28,6 +29,8 @@ type Options struct {
 
 	Credentials Credentials // what servers are called with; nil: calls to servers that need one are denied
 	Delegations Delegations // of callers who are away; nil: their calls wait
+
+	World guard.World // what guards may look at; its zero value resolves no name
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -123,6 +126,7 @@ type Boundary struct {
 
 	credentials Credentials
 	delegations Delegations
+	world       guard.World
 
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
@@ -145,7 +149,7 @@ func New(o Options) (*Boundary, error) {
 	}
 	b := &Boundary{
 		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer,
-		credentials: o.Credentials, delegations: o.Delegations,
+		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },

@@ -56,6 +56,7 @@ func (b *Boundary) Explain(ctx context.Context, p Proposal) (Explanation, error)
 	}
 	var x Explanation
 	if tool, ok := a.Registry.Tool(p.Tool); ok {
+		e.normalise(tool)
 		e.identify(tool)
 		if !tool.Read {
 			if e.prior, err = b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence); err != nil {

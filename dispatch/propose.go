@@ -114,6 +114,7 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	}
 	tool, listed := a.Registry.Tool(p.Tool)
 	if listed {
+		e.normalise(tool)
 		e.identify(tool)
 		if !tool.Read {
 			if e.prior, err = b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/policy/rego"
@@ -159,6 +160,7 @@ type scene struct {
 	onlyRead map[record.AgentID]bool
 
 	delegations dispatch.Delegations
+	world       guard.World
 }
 
 // faulty is the store with failures at chosen changes.
@@ -235,7 +237,7 @@ func (s *scene) open() {
 	}
 	s.t.Cleanup(func() { _ = store.Close() })
 	s.store = &faulty{Store: store, Reader: store}
-	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations, Limits: s.limits})
+	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations, Limits: s.limits, World: s.world})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -51,7 +51,13 @@ type evaluation struct {
 // ends it.
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
-	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkSource, e.checkCost, e.checkAmount, e.checkPrior, e.checkObjects, e.checkPolicy} {
+	for _, step := range []func(context.Context) bool{
+		e.resolveTool, e.checkPin, // step 4
+		e.checkArguments, e.checkGuards, // step 5
+		e.checkSource, e.checkCost, e.checkAmount, e.checkPrior,
+		e.checkObjects, // steps 6 and 7
+		e.checkPolicy,  // step 8
+	} {
 		if !step(ctx) {
 			break
 		}
@@ -131,10 +137,6 @@ func (e *evaluation) checkArguments(context.Context) bool {
 			r.Code, r.Public, r.Private = record.CodeCannotDecide, "", err.Error()
 		}
 		return e.say(r)
-	}
-	if err := e.tool.CheckGuards(e.call.Arguments); err != nil {
-		return e.say(record.Reason{Rule: "registry guards", Place: e.tool.Place, Verdict: record.Deny, Code: record.CodeGuardRefused,
-			Public: record.PublicMessage(err), Instead: e.tool.Instead})
 	}
 	if len(e.call.Input) > 0 && !e.server.InputRequired {
 		return e.say(record.Reason{Rule: "registry input_required", Place: e.server.Place, Verdict: record.Deny,

@@ -19,10 +19,7 @@ func (e *evaluation) checkObjects(ctx context.Context) bool {
 	if len(e.tool.Guards) == 0 && len(e.a.Points) == 0 {
 		return true
 	}
-	objects, problem := e.objects()
-	if problem != nil {
-		return e.say(*problem)
-	}
+	objects := e.objects()
 	if e.dry {
 		return e.say(record.Reason{Rule: "objects", Place: e.tool.Place, Verdict: record.Allow,
 			Private: "an explanation asks no look-up and no decision point; a call does"})
@@ -50,21 +47,18 @@ type object struct {
 	raw   json.RawMessage
 }
 
-// objects are the call's targets, each named thing on its own.
-func (e *evaluation) objects() ([]object, *record.Reason) {
+// objects are the call's targets, each named thing on its own. The guards have
+// seen them.
+func (e *evaluation) objects() []object {
 	var out []object
 	for _, t := range e.call.Targets {
 		guard := e.tool.Guard(t.Argument)
-		elements := []json.RawMessage{t.Value}
 		resource := ""
 		if guard != nil {
-			var err error
-			if elements, err = guard.Identifiers(t.Value); err != nil {
-				return nil, &record.Reason{Rule: "registry guards", Place: e.tool.Place, Verdict: record.Deny, Code: record.CodeGuardRefused,
-					Public: record.PublicMessage(err)}
-			}
 			resource = guard.Resource
-		} else if len(t.Value) > 0 && t.Value[0] == '[' {
+		}
+		elements := []json.RawMessage{t.Value}
+		if len(t.Value) > 0 && t.Value[0] == '[' {
 			elements = nil
 			for v := range canon.Elements(t.Value) {
 				elements = append(elements, v)
@@ -74,7 +68,7 @@ func (e *evaluation) objects() ([]object, *record.Reason) {
 			out = append(out, object{Object{t.Argument, resource, textOf(v)}, guard, v})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // lookUp asks the registry's look-up whether one thing is there for the caller.
@@ -181,6 +175,7 @@ func (b *Boundary) support(ctx context.Context, of *evaluation, tool *registry.T
 		return Answer{}, err
 	}
 	e.call.Supports = of.call.ID
+	e.normalise(tool)
 	e.identify(tool)
 	e.call.Attempts = 1
 	d := e.evaluate(ctx)

@@ -53,6 +53,9 @@ func (a Answer) denied(tool string) (why, then string) {
 		return "the arguments of " + tool + " are not valid" + because(a.Note) + ".", "Correct them and ask again."
 	case record.CodeGuardRefused:
 		return "an argument of " + tool + " is not acceptable" + because(a.Note) + ".", "Use another value, or ask the user."
+	case record.CodePrivateAddress:
+		return "this address cannot be reached from here, in any spelling.",
+			"Do not try others of its kind; ask the user for a public https link."
 	case record.CodeNoSuchTarget:
 		return "what this call of " + tool + " names is not there for the user you act for" + because(a.Note) + ".",
 			"Do not try other values; ask the user which one they mean."

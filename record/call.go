@@ -54,6 +54,10 @@ type Call struct {
 	EffectText     string          `json:"effect,omitempty"`   // the effect in words, values quoted (rule D7)
 	Supports       CallID          `json:"supports,omitempty"` // the call that this look-up was made for (rule C5)
 
+	// Received is the digest of what was proposed, where guards put it into another
+	// form; zero where they did not, and Digest is that of the proposal (rule G3).
+	Received canon.Digest `json:"received_digest,omitzero"`
+
 	State    State        `json:"state"`
 	Version  int64        `json:"version"` // rises with every change
 	Decision Decision     `json:"decision"`

@@ -77,7 +77,7 @@ func finish(before, after Call, s Step, events []Event) Facts {
 // proposedEvent is the first event of every call.
 func (c Call) proposedEvent(s Step) Event {
 	return c.event(EventProposed, c.By(), s.At, Body{
-		Source: c.Source, Route: c.Route, Arguments: c.Digest, Effect: c.Effect,
+		Source: c.Source, Route: c.Route, Arguments: c.Digest, Received: c.Received, Effect: c.Effect,
 		Version: c.Tool.Version, Turn: c.Turn, Redacted: []string{"arguments"},
 	})
 }

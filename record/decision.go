@@ -68,7 +68,8 @@ const (
 	CodeMissingScope     Code = "missing_scope"
 	CodeInvalidArguments Code = "invalid_arguments"
 	CodeGuardRefused     Code = "guard_refused"
-	CodeNoSuchTarget     Code = "no_such_target" // absent and not yours look alike (rule C5)
+	CodePrivateAddress   Code = "private_address" // an address that cannot be reached from here, in any spelling
+	CodeNoSuchTarget     Code = "no_such_target"  // absent and not yours look alike (rule C5)
 	CodePolicyDenied     Code = "policy_denied"
 	CodePolicyAsks       Code = "policy_asks"
 	CodeAboveLimit       Code = "above_limit"

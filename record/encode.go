@@ -112,6 +112,7 @@ func (b Body) encode() []byte {
 	m.text("source", string(b.Source))
 	m.text("route", string(b.Route))
 	m.digest("argument_digest", b.Arguments)
+	m.digest("received_digest", b.Received)
 	m.digest("effect_key", b.Effect)
 	m.digest("binding", b.Binding)
 	m.digest("tool_version", b.Version)

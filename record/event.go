@@ -84,6 +84,7 @@ type Body struct {
 	Source     Source       `json:"source,omitempty"`
 	Route      Route        `json:"route,omitempty"`
 	Arguments  canon.Digest `json:"argument_digest,omitzero"`
+	Received   canon.Digest `json:"received_digest,omitzero"` // what was proposed, where guards put it into another form
 	Effect     canon.Digest `json:"effect_key,omitzero"`
 	Binding    canon.Digest `json:"binding,omitzero"`
 	Version    canon.Digest `json:"tool_version,omitzero"`

@@ -80,6 +80,9 @@ func draftEntry(server, name string, o Offer) string {
 			line("    sink: true                    # it reaches beyond the server: a look-up can carry data out")
 		}
 		line("    retry: safe")
+		for _, l := range draftGuards(o.InputSchema) {
+			line("%s", l)
+		}
 		return b.String()
 	}
 	line("    scope: %s:write               # REVIEW: the scope that the end user must have", server)
@@ -97,6 +100,9 @@ func draftEntry(server, name string, o Offer) string {
 		line("    # retry: idempotent           # REVIEW: only if the server honours idempotency keys")
 	}
 	line("    approval: {when: always}")
+	for _, l := range draftGuards(o.InputSchema) {
+		line("%s", l)
+	}
 	return b.String()
 }
 

@@ -21,9 +21,28 @@ func TestGuardsAreCheckedAtLoad(t *testing.T) {
 	}
 	for guards, want := range map[string]string{
 		`{id: {type: identifier, pattern: "ord_[0-9]+", resource: order, lookup: get}}`: "",
-		`{id: {type: path}}`:      "path is not supported yet",
-		`{id: {type: identifer}}`: "identifier",
-		`{id: {}}`:                "type",
+		`{id: {type: path}}`:                                       "guards.id.root: is needed",
+		`{id: {type: path, root: "/srv/{tenant}"}}`:                "",
+		`{id: {type: path, root: srv}}`:                            "an absolute path",
+		`{id: {type: path, root: /etc/placet}}`:                    "files of Placet itself",
+		`{id: {type: path, root: "/etc/{tenant}"}}`:                "files of Placet itself",
+		`{id: {type: path, root: /etc/placet/keys/x}}`:             "files of Placet itself",
+		`{id: {type: url, root: /srv}}`:                            "says nothing for a guard of type url",
+		`{id: {type: url, hosts: ["ex ample"]}}`:                   "which is no host name",
+		`{id: {type: url, schemes: [ftp]}}`:                        "https and http are known",
+		`{id: {type: url, networks: [10.0.0.1/8]}}`:                "no network",
+		`{id: {type: email, domains: [example.com]}}`:              "",
+		`{id: {type: amount}}`:                                     "currency: is needed",
+		`{id: {type: amount, currency: QQQ}}`:                      "ISO 4217",
+		`{id: {type: amount, currency: EUR, min: 5, max: 4.99}}`:   "is more than max",
+		`{id: {type: enum}}`:                                       "values: is needed",
+		`{id: {type: query, values: ["select 1"]}}`:                "no name of a query",
+		`{id: {type: size}}`:                                       "is needed",
+		`{id: {type: text, secrets: allow}}`:                       "deny",
+		`{"ids[].url": {type: url}}`:                               "",
+		`{"ids[": {type: url}}`:                                    "wants the name of an argument",
+		`{id: {type: identifer}}`:                                  "identifier",
+		`{id: {}}`:                                                 "type",
 		`{other: {type: identifier, resource: order}}`:             "must be one of targets",
 		`{id: {type: identifier, pattern: "("}}`:                   "no regular expression",
 		`{id: {type: identifier, lookup: gett}}`:                   "did you mean get",
@@ -33,7 +52,7 @@ func TestGuardsAreCheckedAtLoad(t *testing.T) {
 		`{id: {type: identifier, resource: "Or der"}}`:             "resource",
 		`{id: {type: identifier, lookup: get, lookup_tennant: x}}`: "did you mean lookup",
 	} {
-		_, err := Parse([]Source{{Name: "tools.yaml", Text: []byte(tool(guards))}}, Options{})
+		_, err := Parse([]Source{{Name: "tools.yaml", Text: []byte(tool(guards))}}, Options{Own: []string{"/etc/placet/placet.yaml", "/etc/placet/keys"}})
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", guards, err)
@@ -70,12 +89,12 @@ func TestGuardAcceptsWholeValues(t *testing.T) {
 		if !json.Valid([]byte(arguments)) {
 			t.Fatal(arguments)
 		}
-		err := x.CheckGuards([]byte(arguments))
-		if (err == nil) != ok {
-			t.Errorf("%s: %v", arguments, err)
+		_, refusal := x.AcceptArguments([]byte(arguments), anna)
+		if (refusal == nil) != ok {
+			t.Errorf("%s: %v", arguments, refusal)
 		}
-		if err != nil && strings.Contains(err.Error(), "ord_") {
-			t.Errorf("the error shows a value: %v", err)
+		if refusal != nil && strings.Contains(refusal.Error()+refusal.Private, "ord_") {
+			t.Errorf("the refusal shows a value: %v", refusal)
 		}
 	}
 }

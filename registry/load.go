@@ -26,6 +26,7 @@ type Options struct {
 	// Measure says what a server's command would fetch or run now; a command that
 	// differs from its pin, or cannot be measured, is quarantined. Nil: not compared.
 	Measure func(command []string) (ServerPin, error)
+	Own     []string // files and folders of Placet itself, which no tool may reach (rule K2)
 }
 
 // Declared is a tool whose handler and schema are Go code.

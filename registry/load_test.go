@@ -45,7 +45,7 @@ func TestBadEntries(t *testing.T) {
 		{"no sources", marked("    sources: []"), "tools.yaml:8:5: tools.x.sources: is empty; list something or remove the key"},
 		{"timeout", marked("    timeout: 0s"), at + ": tools.x.timeout: must be more than 0 and at most 1h"},
 		{"group without issuer", entry("    read: true\n    callers: {groups: [support]}"), at + `: tools.x.callers.groups: "group:support" names no issuer; write NAME@ISSUER`},
-		{"guards later", marked("    guards: {a: {type: path}}"), "tools.yaml:8: tools.x.guards.a.type: path is not supported yet; use identifier"},
+		{"guards", marked("    guards: {a: {type: path}}"), "tools.yaml:8: tools.x.guards.a.root: is needed: the folder that nothing may leave"},
 		{"targets by kind later", marked("    targets: {a: {kind: event}}"), "tools.yaml:8:5: tools.x.targets: is not supported yet as a mapping; use a list"},
 		{"passkey later", marked("    approval: {passkey: true}"), "tools.yaml:8:16: tools.x.approval.passkey: is not supported yet; remove the key"},
 		{"per_min", marked("    per_min: 1"), "tools.yaml:8:5: tools.x.per_min: is not a key here; did you mean per_minute?"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/yamlfile"
 )
 
@@ -174,7 +175,9 @@ func (b *builder) checkNames(t *Tool, place yamlfile.Place, path string) {
 	check("targets", t.Targets...)
 	check("same_effect", t.SameEffect...)
 	for _, g := range t.Guards {
-		check("guards", g.Argument)
+		if !slices.Contains(names, g.Argument) { // a name may hold dots itself
+			check("guards", guard.Top(g.Argument))
+		}
 	}
 	check("effect", t.Effect.Arguments()...)
 	if t.AutonomousLimit != nil {

@@ -64,6 +64,10 @@ func (t *Tool) overrides() []Override {
 	add(t.Errors == NoEffect, "errors", "an error counts as proof that nothing happened")
 	add(t.PerMinute == 0, "per_minute", "there is no limit per minute")
 	add(t.Concurrent == 0, "concurrent", "there is no limit of calls at the same time")
+	for _, g := range t.Guards {
+		add(slices.Contains(g.Schemes, "http"), "guards."+g.Argument+".schemes", "requests to this argument's host may travel in the clear")
+		add(len(g.Networks) > 0, "guards."+g.Argument+".networks", "private networks may be reached: "+strings.Join(g.Networks, ", "))
+	}
 	return out
 }
 

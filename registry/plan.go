@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -320,7 +321,7 @@ func (p *planner) guards(a, b *Tool) {
 			p.add(Weakened, b, g.Argument+" is not looked up any more")
 		case was.Lookup == nil && g.Lookup != nil:
 			p.add(Tightened, b, g.Argument+" is looked up with "+g.Lookup.Tool)
-		case was.Pattern != g.Pattern || was.Resource != g.Resource || was.Lookup != nil && *was.Lookup != *g.Lookup:
+		case !reflect.DeepEqual(was.Spec, g.Spec) || was.Resource != g.Resource || was.Lookup != nil && *was.Lookup != *g.Lookup:
 			p.add(Changed, b, "the guard of "+g.Argument+" is another")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -50,6 +51,7 @@ type Tool struct {
 	// Pin is what a person reviewed of the server's own description.
 	Pin *Pin
 
+	rules         []*guard.Guard // of Guards
 	input, output *schema
 	listed        json.RawMessage
 	normal        []byte // the canonical form that Digest covers, without the pin

@@ -27,6 +27,7 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 	var d details
 	col.json(&d)
 	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank, d.Supports
+	c.Received = d.Received
 	c.State, c.Version = record.State(col.text()), col.int()
 	col.json(&c.Decision)
 	c.Binding = col.digest()

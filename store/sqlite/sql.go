@@ -231,6 +231,7 @@ type details struct {
 	Blank   bool            `json:"blank,omitempty"`
 
 	Supports record.CallID `json:"supports,omitempty"`
+	Received canon.Digest  `json:"received,omitzero"`
 }
 
 func callColumns(c *record.Call) []any {
@@ -245,8 +246,8 @@ func callColumns(c *record.Call) []any {
 }
 
 func encodeDetails(c *record.Call) text {
-	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports}
-	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" {
+	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received}
+	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() {
 		return text("{}")
 	}
 	return encode(d)

@@ -1,0 +1,55 @@
+package placet
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/placet-dev/placet/guard"
+)
+
+// world is what guards may look at, and what of Placet itself no tool may reach
+// (rule K2).
+func (o Options) world() guard.World {
+	listeners := []string{o.Config.Listen}
+	if u, err := url.Parse(o.Config.PublicURL); err == nil && u.Host != "" {
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		listeners = append(listeners, net.JoinHostPort(u.Hostname(), port))
+	}
+	return guard.World{Resolver: o.Resolver, Files: o.ownFiles(), Listeners: listeners}
+}
+
+// ownFiles are the files that this server is made of: what decides, what it
+// records, and its keys.
+func (o Options) ownFiles() []string {
+	c := o.Config
+	store := c.StorePath()
+	own := []string{c.File(), store, store + "-wal", store + "-shm", store + ".lock", store + ".dispatch-keys", store + ".delegation-key"}
+	for _, file := range c.Registry {
+		own = append(own, file, strings.TrimSuffix(file, ".yaml")+".lock")
+	}
+	for _, l := range c.Policy.Layers {
+		own = append(own, l.Files...)
+	}
+	if c.TLS != nil {
+		own = append(own, c.TLS.Certificate, c.TLS.Key)
+	}
+	for _, i := range c.Issuers {
+		if i.Keys != "" && !strings.Contains(i.Keys, "://") {
+			own = append(own, i.Keys)
+		}
+	}
+	for _, a := range c.Trust {
+		own = append(own, a.Value.CA, a.Value.Bundle)
+	}
+	var out []string
+	for _, file := range own {
+		if file != "" {
+			out = append(out, file)
+		}
+	}
+	return out
+}
