@@ -152,6 +152,15 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 			a.Overrides = append(a.Overrides, o)
 		}
 	}
+	for _, agent := range c.Agents {
+		if agent.Value.Only == "read" {
+			if a.OnlyRead == nil {
+				a.OnlyRead = map[record.AgentID]bool{}
+			}
+			a.OnlyRead[record.AgentID(agent.Key)] = true
+			digest = append(digest, []byte("only read"), []byte(agent.Key))
+		}
+	}
 	if d := c.Approvals.Default; d != nil {
 		a.Default = &dispatch.DefaultRule{Part: record.ApprovalPart{From: "approvals.default", Quorum: max(d.Quorum, 1)}, Expires: d.Expires}
 		for _, ref := range d.Approvers {

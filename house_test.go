@@ -28,7 +28,8 @@ var house = map[string][]string{
 	"credential/issuertest": {}, // tests only
 
 	"identity":            {"canon", "record"},
-	"identity/idptest":    {},         // a real provider, for tests
+	"identity/idptest":    {}, // a real provider, for tests
+	"ingress":             {"identity", "record"},
 	"trust":               {"record"}, // roots of authorities: files and the SPIFFE Workload API
 	"guard":               {"canon", "record"},
 	"registry":            {"canon", "guard", "record", "yamlfile"},

@@ -30,6 +30,7 @@ import (
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/ingress"
 	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
@@ -106,6 +107,7 @@ type Placet struct {
 	mcp      *edgemcp.Handler
 	handler  http.Handler
 	ignored  *front.Ignored
+	ingress  *ingress.Limit
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -164,6 +166,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err != nil {
 		return nil, err
 	}
+	p.ingress = p.openIngress()
 	if _, err = p.reload(ctx, record.Who{System: "start"}, ""); err != nil {
 		return nil, err
 	}
@@ -179,7 +182,30 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 func (o Options) limits() dispatch.Limits {
 	c := o.Config
 	return dispatch.Limits{Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
+		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
 		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), CallExpires: c.Calls.Expires}
+}
+
+// openIngress makes the rates of callers. What is refused becomes events.
+func (p *Placet) openIngress() *ingress.Limit {
+	c := p.o.Config.Ingress
+	return ingress.New(ingress.Options{PerSecond: c.PerSecond, Burst: c.Burst, Clock: p.o.Clock, Refused: func(owner record.Owner, n int64) {
+		if err := p.boundary.Throttled(context.Background(), owner, n); err != nil {
+			p.o.Log.Error("refused requests were not recorded", "requests", n, "error", err)
+		}
+	}})
+}
+
+// money is a configuration's limits. They were checked when it was loaded.
+func money(limits config.Money) dispatch.Money {
+	if limits == nil {
+		return nil
+	}
+	out := dispatch.Money{}
+	for _, l := range limits {
+		out[l.Key], _ = record.Micros(l.Value.Rat()) // one that cannot be counted would be 0: nothing may be spent
+	}
+	return out
 }
 
 // doors makes the HTTP handlers.
@@ -187,7 +213,7 @@ func (p *Placet) doors() error {
 	c := p.o.Config
 	resource := p.oauth()
 	mcp, err := edgemcp.New(edgemcp.Options{
-		Boundary: p.boundary, Verifier: p.verifier, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
+		Boundary: p.boundary, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
 			now := p.boundary.Current()
 			if now == nil {
@@ -213,7 +239,7 @@ func (p *Placet) doors() error {
 	}
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
-		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
+		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Ingress: p.ingress, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		OAuth:     resource,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
@@ -279,6 +305,7 @@ func (p *Placet) Close() error {
 			p.stop()
 		}
 		p.work.Wait()
+		p.ingress.Close()
 		if p.mcp != nil {
 			p.mcp.Close()
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math/big"
 	"net"
 	"net/url"
 	"regexp"
@@ -313,7 +314,38 @@ func (r *Runs) Check(fail func(key, message string)) {
 	positive("taint_lasts", r.TaintLasts > 0, "must be more than 0")
 	positive("calls_per_turn", r.CallsPerTurn > 0, "must be 1 or more")
 	positive("calls_per_run", r.CallsPerRun > 0, "must be 1 or more")
+	positive("turns_per_run", r.TurnsPerRun >= 0, "must be 0 or more")
 	positive("proposals_open", r.ProposalsOpen > 0, "must be 1 or more")
+	checkMoney("money", r.Money, fail)
+}
+
+// Check is the rules of budgets.
+func (b *Budgets) Check(fail func(key, message string)) { checkMoney("per_day", b.PerDay, fail) }
+
+// mostMoney is what a counter of millionths holds without overflow.
+var mostMoney = big.NewRat(1_000_000_000_000, 1)
+
+func checkMoney(key string, m Money, fail func(key, message string)) {
+	for _, l := range m {
+		if !currency.MatchString(l.Key) {
+			fail(key+"."+l.Key, "is no currency; write three capital letters, such as EUR")
+		}
+		if l.Value.Given() && l.Value.Rat().Cmp(mostMoney) > 0 {
+			fail(key+"."+l.Key, "must be at most 1000000000000")
+		}
+	}
+}
+
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// Check is the rules of ingress.
+func (i *Ingress) Check(fail func(key, message string)) {
+	if i.PerSecond < 0 {
+		fail("per_second", "must be 0 or more")
+	}
+	if i.PerSecond > 0 && i.Burst < 1 {
+		fail("burst", "must be 1 or more")
+	}
 }
 
 // Check is the rules of calls.

@@ -28,6 +28,9 @@ type Config struct {
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
+	Money       Budgets          `yaml:"money" doc:"Bounds of what is spent."`
+	Agents      Agents           `yaml:"agents" doc:"What agents are held to, by name, beside what their callers may do."`
+	Ingress     Ingress          `yaml:"ingress" doc:"How many requests one credential may send, counted before anything is decided."`
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
 	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
@@ -35,9 +38,6 @@ type Config struct {
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
-	Agents         yamlfile.Later `yaml:"agents" doc:"Limits by agent."`
-	Money          yamlfile.Later `yaml:"money" doc:"Limits on money."`
-	Ingress        yamlfile.Later `yaml:"ingress" doc:"Limits before the boundary."`
 	Quota          yamlfile.Later `yaml:"quota" doc:"Limits by tenant."`
 	Alerts         yamlfile.Later `yaml:"alerts" doc:"Who hears of what."`
 	Retention      yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
@@ -275,11 +275,38 @@ type Runs struct {
 	CallsPerTurn  int           `yaml:"calls_per_turn" default:"40" doc:"Calls in one turn."`
 	CallsPerRun   int           `yaml:"calls_per_run" default:"400" doc:"Calls in one run."`
 	ProposalsOpen int           `yaml:"proposals_open" default:"100" doc:"Proposals that are open at the same time."`
+	TurnsPerRun   int           `yaml:"turns_per_run" doc:"Turns in one run, those after an approval too; 0 means no limit."`
+	Money         Money         `yaml:"money" doc:"Money in one run and its children, by currency, such as EUR: \"500\". Where it is given, a currency that it does not name may not be spent."`
 
-	TurnsPerRun yamlfile.Later `yaml:"turns_per_run" doc:"Turns in one run."`
-	Money       yamlfile.Later `yaml:"money" doc:"Money in one run."`
-	Depth       yamlfile.Later `yaml:"depth" doc:"Child runs inside one another."`
-	FanOut      yamlfile.Later `yaml:"fan_out" doc:"Child runs of one run."`
+	Depth  yamlfile.Later `yaml:"depth" doc:"Child runs inside one another."`
+	FanOut yamlfile.Later `yaml:"fan_out" doc:"Child runs of one run."`
+}
+
+// Money is amounts by currency.
+type Money = yamlfile.Entries[yamlfile.Decimal]
+
+// Budgets bound what is spent.
+type Budgets struct {
+	PerDay Money `yaml:"per_day" doc:"What one principal may spend in any 24 hours, by currency, such as EUR: \"1000\". Where it is given, a currency that it does not name may not be spent."`
+}
+
+// Agents are what agents are held to.
+type Agents = yamlfile.Entries[Agent]
+
+// Agent is what one agent is held to.
+type Agent struct {
+	Only Only `yaml:"only" doc:"read: every tool that is not marked read is hidden from it."`
+}
+
+// Only is a kind of tools.
+type Only string
+
+func (Only) Choices() []string { return []string{"read"} }
+
+// Ingress bounds the requests of one credential.
+type Ingress struct {
+	PerSecond int `yaml:"per_second" default:"1000" doc:"Requests a second, over time; 0 means no limit."`
+	Burst     int `yaml:"burst" default:"5000" doc:"Requests at once."`
 }
 
 // Calls bounds calls.

@@ -163,8 +163,8 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "identities", "delegation", "agents", "money", "ingress", "quota", "alerts", "retention", "providers",
-		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.turns_per_run", "runs.money", "runs.depth", "runs.fan_out",
+		"trusted_proxies", "identities", "delegation", "quota", "alerts", "retention", "providers",
+		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
 		"calls.record_arguments", "calls.retention", "approvals.notify", "telemetry.metrics", "telemetry.traces",
 	} {
 		src := minimal

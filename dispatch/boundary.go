@@ -41,6 +41,9 @@ type Limits struct {
 	CallsPerTurn  int64         // 40
 	CallsPerRun   int64         // 400
 	ProposalsOpen int64         // 100
+	TurnsPerRun   int64         // 0: no limit
+	MoneyPerRun   Money         // nil: no limit
+	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
 	CallExpires   time.Duration // 1 h
 	RecordTimeout time.Duration // how long to wait for the store; 10 s
 	ArgumentBytes int           // 1 MiB
@@ -89,7 +92,9 @@ type Active struct {
 	Default *DefaultRule
 	// Points are decision points for the objects that calls name (step 6); each one
 	// that is asked must allow.
-	Points      []DecisionPoint
+	Points []DecisionPoint
+	// OnlyRead are agents from which every tool that is not marked read is hidden.
+	OnlyRead    map[record.AgentID]bool
 	Environment string
 	Digest      string              // of everything here that decides
 	Overrides   []registry.Override // settings that weaken a default; each becomes an event (rule H7)

@@ -76,6 +76,9 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 			out.BadOutput = record.PublicMessage(err) // recorded, not hidden
 		}
 	}
+	if e.spends != nil && to != record.Unknown {
+		out.Cost = e.spends.reported(r.Result)
+	}
 	kept := out
 	if !b.keeps(e, c, r) {
 		kept.Result = nil

@@ -275,7 +275,7 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 // repeat answers a proposal from the record of an equal call that succeeded
 // (rule A7). Whoever may not call the tool now may not read its result either.
 func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Tool, done *record.Call) (Answer, error) {
-	if _, ok := tool.Admits(e.call.Owner, e.caller.Scopes(), e.caller.Groups()); !ok {
+	if _, ok := e.a.admits(tool, e.caller); !ok {
 		return Answer{}, nil // decided, and denied, like any other call
 	}
 	event := record.Event{At: e.now, Tenant: done.Tenant, Kind: record.EventReturned, Run: e.run.ID, Call: done.ID, Who: e.call.By()}
@@ -452,6 +452,13 @@ func (b *Boundary) Refuse(ctx context.Context, c identity.Caller, tool string, c
 		tool = ""
 	}
 	return b.refuse(ctx, c, b.clock(), tool, code, why)
+}
+
+// Throttled records that n requests of a caller were refused before the boundary in
+// one window (rule J3).
+func (b *Boundary) Throttled(ctx context.Context, owner record.Owner, n int64) error {
+	event := record.Event{At: b.clock(), Tenant: owner.Tenant, Kind: record.EventThrottled, Who: owner.By()}
+	return b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Code: record.CodeRateLimited, Detail: fmt.Sprintf("%d requests in a minute", n)}))
 }
 
 // Lacks records that a door turned somebody known away for want of a permission.

@@ -20,6 +20,9 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 	}
 	step := e.step(d)
 	step.Charges = e.charges()
+	if rest == nil {
+		step.Charges = append(step.Charges, e.unasked...)
+	}
 	lease := e.now.Add(e.tool.Timeout + leaseSlack)
 	change, err := record.Reserve(e.call, step, lease, rest, void)
 	if err != nil {
@@ -30,6 +33,9 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 	deadline := time.Now().Add(e.tool.Timeout)
 	if err := b.apply(ctx, change); err != nil {
 		switch r := refusal(err); {
+		case r != nil && r.Kind == record.RefusedLimit && r.Charge.Code == record.CodeAboveLimit:
+			// Another call took what was left without a question: decide anew, and ask.
+			return Answer{}, &record.Refusal{Kind: record.RefusedPremise, What: "the autonomous limit was reached meanwhile"}
 		case r != nil && r.Kind == record.RefusedLimit:
 			return b.limit(ctx, e, d, r)
 		case r != nil:

@@ -132,7 +132,7 @@ func (b *Boundary) admits(c identity.Caller, name string) bool {
 	}
 	tool, ok := a.Registry.Tool(name)
 	if ok {
-		_, ok = tool.Admits(c.Owner(), c.Scopes(), c.Groups())
+		_, ok = a.admits(tool, c)
 	}
 	return ok
 }

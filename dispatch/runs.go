@@ -143,6 +143,9 @@ func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.R
 				}
 			}
 		}
+		if most := b.limits.TurnsPerRun; most > 0 && int64(run.Turn) >= most {
+			return run, record.Errorf(record.Limited, "the run has had its %d turns; end it and open another", most)
+		}
 		change, err := record.StartTurn(run, keep, c.Owner().By(), b.clock())
 		if err != nil {
 			return run, err
@@ -208,10 +211,9 @@ func (b *Boundary) Tools(ctx context.Context, c identity.Caller) []*registry.Too
 	if a == nil || !c.Valid() {
 		return nil
 	}
-	owner, scopes, groups := c.Owner(), c.Scopes(), c.Groups()
 	var out []*registry.Tool
 	for t := range a.Registry.Tools() {
-		if _, ok := t.Admits(owner, scopes, groups); !ok {
+		if _, ok := a.admits(t, c); !ok {
 			continue
 		}
 		server, ok := a.Registry.Server(t.Server)

@@ -155,6 +155,8 @@ type scene struct {
 	rego     string
 	yaml     string
 	points   []dispatch.DecisionPoint
+	limits   dispatch.Limits
+	onlyRead map[record.AgentID]bool
 
 	delegations dispatch.Delegations
 }
@@ -233,7 +235,7 @@ func (s *scene) open() {
 	}
 	s.t.Cleanup(func() { _ = store.Close() })
 	s.store = &faulty{Store: store, Reader: store}
-	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations})
+	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations, Limits: s.limits})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -302,7 +304,7 @@ func (s *scene) activate() int64 {
 		s.t.Fatal(err)
 	}
 	digest := canon.Of("test", snapshot.Digest().Bytes(), []byte(s.rego)).String()
-	g, err := s.Activate(s.ctx, dispatch.Active{Registry: snapshot, Policy: set, Approver: approver, Points: s.points, Environment: "test", Digest: digest}, record.Who{System: "test"})
+	g, err := s.Activate(s.ctx, dispatch.Active{Registry: snapshot, Policy: set, Approver: approver, Points: s.points, OnlyRead: s.onlyRead, Environment: "test", Digest: digest}, record.Who{System: "test"})
 	if err != nil {
 		s.t.Fatal(err)
 	}

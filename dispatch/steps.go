@@ -42,6 +42,8 @@ type evaluation struct {
 	opinions  []policy.Opinion
 	scope     string // the scope that is missing
 	questions Questions
+	spends    *spending       // what the call costs, where its entry says
+	unasked   []record.Charge // what running without a question counts, beside the rest
 }
 
 // evaluate runs steps 4 to 8: cheap and deterministic first, authorisation
@@ -49,7 +51,7 @@ type evaluation struct {
 // ends it.
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
-	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkGuards, e.checkSource, e.checkAmount, e.checkPrior, e.checkObjects, e.checkPolicy} {
+	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkGuards, e.checkSource, e.checkCost, e.checkAmount, e.checkPrior, e.checkObjects, e.checkPolicy} {
 		if !step(ctx) {
 			break
 		}
@@ -78,10 +80,9 @@ func (e *evaluation) resolveTool(context.Context) bool {
 		return e.say(record.Reason{Rule: "registry", Verdict: record.Deny, Code: record.CodeNotAvailable, Private: why})
 	}
 	e.tool = tool
-	owner := e.caller.Owner()
-	if scope, ok := tool.Admits(owner, e.caller.Scopes(), e.caller.Groups()); !ok {
+	if scope, ok := e.a.admits(tool, e.caller); !ok {
 		r := record.Reason{Rule: "registry callers", Place: tool.Place, Verdict: record.Deny, Code: record.CodeNotAvailable,
-			Private: "the entry does not admit this principal, tenant, agent or group"}
+			Private: "the entry does not admit this principal, tenant, agent or group, or agents holds the agent to tools that read"}
 		if scope != "" {
 			e.scope = scope
 			r.Rule, r.Code, r.Private = "registry scope", record.CodeMissingScope, "the principal lacks the scope "+scope
@@ -193,7 +194,7 @@ func (e *evaluation) checkSource(context.Context) bool {
 }
 
 // checkAmount is the entry's own approval rule.
-func (e *evaluation) checkAmount(context.Context) bool {
+func (e *evaluation) checkAmount(ctx context.Context) bool {
 	switch e.tool.Approval.When {
 	case registry.Asked:
 		return true
@@ -202,6 +203,9 @@ func (e *evaluation) checkAmount(context.Context) bool {
 		if limit != nil {
 			// An amount that cannot be read is above every limit.
 			if amount, ok := amountOf(e.call.Arguments, limit.Argument); ok && amount.Sign() >= 0 && amount.Cmp(limit.Max.Rat()) <= 0 {
+				if over := e.alone(ctx, limit, amount); over != nil {
+					return e.ask(*over)
+				}
 				return true
 			}
 		}
@@ -393,9 +397,15 @@ func (e *evaluation) charges() []record.Charge {
 		out = append(out, record.Charge{Counter: record.CounterFor("concurrent", t.Name, p.Issuer, p.Subject), Amount: 1,
 			Limit: int64(t.Concurrent), Code: record.CodeRateLimited, Hold: true})
 	}
+	if n := t.PerTenant.Concurrent; n > 0 {
+		out = append(out, record.Charge{Counter: record.CounterFor("tenant_concurrent", t.Name), Amount: 1,
+			Limit: int64(n), Code: record.CodeRateLimited, Hold: true})
+	}
 	if e.call.Attempt > 0 {
 		return out
 	}
+	out = append(out, e.tenantCharges()...)
+	out = append(out, e.spends.charges(e, lasts)...)
 	if t.PerMinute > 0 {
 		out = append(out, record.Charge{Counter: record.CounterFor("minute", t.Name, p.Issuer, p.Subject), Amount: 1,
 			Limit: int64(t.PerMinute), Window: time.Minute, Code: record.CodeRateLimited})

@@ -53,6 +53,10 @@ type Store interface {
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
+	// Levels returns counters of a tenant, in the order asked for. One that has counted
+	// nothing is zero.
+	Levels(ctx context.Context, tenant record.TenantID, counters []record.Counter) ([]record.Level, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }
@@ -89,6 +93,15 @@ type Reader interface {
 	Approvals(ctx context.Context, q ApprovalQuery) ([]Loaded, error)
 	Runs(ctx context.Context, q RunQuery) ([]record.Run, error)
 	Events(ctx context.Context, q EventQuery) ([]record.Event, error)
+	// Counters returns counters of a tenant in the order of their names, from after a
+	// name on, at most n.
+	Counters(ctx context.Context, tenant record.TenantID, after record.Counter, n int) ([]Counted, error)
+}
+
+// Counted is a counter and what it holds.
+type Counted struct {
+	Counter record.Counter
+	Level   record.Level
 }
 
 // CallQuery selects calls of one tenant, newest first.

@@ -275,6 +275,10 @@ func otherRows() []row {
 		// tenant reads them again, and can bring in nothing but the operator's files.
 		{name: "reload", door: operating, object: asked, ask: to(post, "/v1/reload"),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "list-limits", door: door{viewing.unknown, the(viewing.forbidden, persons)}, object: asked, ask: to(get, "/v1/limits?limit=500"),
+			own: the(proposers, readers, strangers), unlike: true},
+		{name: "list-limits of a run", door: door{viewing.unknown, the(viewing.forbidden, persons, readers, strangers)}, object: asked,
+			ask: to(get, "/v1/limits?run={run}"), may: mine},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},
 	}
 }

@@ -86,6 +86,7 @@ type Outcome struct {
 	Detail    string          `json:"detail,omitempty"`    // for operators
 	BadOutput string          `json:"bad_output,omitzero"` // the output schema rule it breaks; recorded, not hidden
 	Effect    string          `json:"effect_ref,omitempty"`
+	Cost      *int64          `json:"cost,omitempty"`     // that the result reports, in millionths of the currency
 	By        string          `json:"by,omitempty"`       // the reconciler, where one settled it
 	Evidence  string          `json:"evidence,omitempty"` // and what it rests on
 	At        time.Time       `json:"at"`

@@ -21,6 +21,26 @@ func CounterFor(what string, parts ...string) Counter {
 	return Counter(b.String())
 }
 
+// Parts are what CounterFor joined.
+func (c Counter) Parts() (what string, parts []string) {
+	var b strings.Builder
+	var out []string
+	for i := 0; i < len(c); i++ {
+		switch {
+		case c[i] == '\\' && i+1 < len(c):
+			i++
+			b.WriteByte(c[i])
+		case c[i] == '|':
+			out = append(out, b.String())
+			b.Reset()
+		default:
+			b.WriteByte(c[i])
+		}
+	}
+	out = append(out, b.String())
+	return out[0], out[1:]
+}
+
 // Charge adds to a counter in the change that carries it, which is refused as a
 // whole where the sum would pass the limit (rule C4: a guarded update, never a
 // count of rows).
@@ -35,6 +55,13 @@ type Charge struct {
 	Window  time.Duration `json:"window,omitempty"`
 	Code    Code          `json:"code,omitempty"` // what the caller is told when it is refused
 	Hold    bool          `json:"hold,omitempty"` // given back by the change that settles the call
+
+	// Proof says that it is given back only by proof that nothing happened (rule E4):
+	// an attempt whose outcome is not known keeps it. With Cost, what a result reports
+	// takes its place.
+	Proof bool      `json:"proof,omitempty"`
+	Cost  bool      `json:"cost,omitempty"`
+	At    time.Time `json:"at,omitzero"` // when it was charged, for the change that gives it back
 }
 
 // slots is the resolution of a window.
@@ -96,6 +123,47 @@ func (l Level) Add(c Charge, now time.Time) (after Level, ok bool, retry time.Ti
 		next = append(next, Slot{At: at, Amount: c.Amount})
 	}
 	return Level{Ring: next}, true, time.Time{}
+}
+
+// Give takes back what c charged. Of a window only what has not been forgotten can
+// be given back, and the oldest of it goes first, so that nothing that stays counted
+// is forgotten early.
+func (l Level) Give(c Charge, now time.Time) Level {
+	if c.Window <= 0 {
+		return Level{Sum: max(l.Sum-c.Amount, 0)}
+	}
+	unit := max(int64(c.Window)/slots, 1)
+	if c.At.UnixNano()/unit+slots < now.UnixNano()/unit {
+		return l
+	}
+	left := c.Amount
+	var ring []Slot
+	for _, s := range l.Ring {
+		gone := s.At+slots < now.UnixNano()/unit
+		if take := min(left, s.Amount); !gone && take > 0 {
+			s.Amount -= take
+			left -= take
+		}
+		if s.Amount != 0 && !gone {
+			ring = append(ring, s)
+		}
+	}
+	return Level{Ring: ring}
+}
+
+// Used is what the level holds at now, over a window where there is one.
+func (l Level) Used(window time.Duration, now time.Time) int64 {
+	if window <= 0 {
+		return l.Sum
+	}
+	unit := max(int64(window)/slots, 1)
+	var sum int64
+	for _, s := range l.Ring {
+		if s.At+slots >= now.UnixNano()/unit {
+			sum += s.Amount
+		}
+	}
+	return sum
 }
 
 // Marshal is the stored form: "sum" or "at:amount,at:amount…".

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -188,9 +189,10 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	after.Key = IdempotencyKey(c.Tenant, c.Run, c.ID)
 	after.Lease, after.Due = lease, lease
 	after.Outcome = nil
-	after.Holds = nil
+	after.Holds = c.owed()
 	for _, ch := range s.Charges {
-		if ch.Hold {
+		if ch.Hold || ch.Proof {
+			ch.At = s.At
 			after.Holds = append(after.Holds, ch)
 		}
 	}
@@ -239,9 +241,44 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 	if by == ByReconcile {
 		kind, body.Evidence, body.Detail = EventReconciled, out.Evidence, string(to)
 	}
+	if to == Unknown {
+		after.Holds = c.owed()
+	}
 	f := finish(c, after, s, []Event{after.event(kind, s.Who, s.At, body)})
-	f.Release = append(f.Release, c.Holds...)
+	f.returns(c, to, out)
 	return Change{f}, nil
+}
+
+// owed are the charges that only proof gives back.
+func (c Call) owed() []Charge {
+	var owed []Charge
+	for _, ch := range c.Holds {
+		if ch.Proof {
+			owed = append(owed, ch)
+		}
+	}
+	return owed
+}
+
+// returns gives back what the outcome frees (rule E4): places at once; money and
+// counts when it is proved that nothing happened; and of a cost that the result
+// reports, what was charged too much. A cost above what was charged is charged too,
+// whatever the limit: it was spent.
+func (f *Facts) returns(c Call, to State, out Outcome) {
+	nothing := to == Failed && !(c.Tool.ReadOnly && out.Sent)
+	for _, ch := range c.Holds {
+		switch {
+		case ch.Hold, nothing && ch.Proof:
+			f.Release = append(f.Release, ch)
+		case to == Unknown || !ch.Cost || out.Cost == nil:
+		case *out.Cost < ch.Amount:
+			ch.Amount -= *out.Cost
+			f.Release = append(f.Release, ch)
+		case *out.Cost > ch.Amount:
+			ch.Amount, ch.Limit = *out.Cost-ch.Amount, math.MaxInt64
+			f.Charges = append(f.Charges, ch)
+		}
+	}
 }
 
 // End closes a waiting call: expired by the clock, canceled by its principal,

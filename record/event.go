@@ -41,6 +41,7 @@ const (
 	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
 
 	EventRefused    EventKind = "refused"    // a request that became no call
+	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
 	EventReturned   EventKind = "returned"   // an equal call was answered from its record
 	EventLate       EventKind = "late"       // an outcome of an attempt that was already given up: evidence

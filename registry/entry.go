@@ -77,6 +77,8 @@ type Entry struct {
 	PerMinute  *int           `yaml:"per_minute" doc:"Calls per minute, per principal."`
 	PerRun     int            `yaml:"per_run" doc:"Calls per run; 0 means no limit of its own."`
 	Concurrent *int           `yaml:"concurrent" doc:"Calls at the same time, per principal."`
+	PerTenant  TenantLimits   `yaml:"per_tenant" doc:"The same limits for all principals of a tenant together."`
+	Cost       *CostEntry     `yaml:"cost" doc:"What a call costs."`
 	Timeout    *time.Duration `yaml:"timeout" doc:"How long one attempt may take."`
 
 	Guards              yamlfile.Entries[GuardEntry] `yaml:"guards" doc:"Semantic rules on arguments, by argument."`
@@ -104,7 +106,6 @@ type Entry struct {
 	Unseen        yamlfile.Later `yaml:"unseen" doc:"Whether unseen model input counts as a label."`
 	Privacy       yamlfile.Later `yaml:"privacy" doc:"Handles personal data."`
 	DryRun        yamlfile.Later `yaml:"dry_run" doc:"How the effect is previewed."`
-	Cost          yamlfile.Later `yaml:"cost" doc:"What a call costs."`
 	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
 	Data          yamlfile.Later `yaml:"data" doc:"Data classes it may take."`
 	AskedFor      yamlfile.Later `yaml:"asked_for" doc:"Words of which the user must have typed one."`
@@ -144,10 +145,10 @@ func (c CallersEntry) names() bool {
 	return len(c.Principals)+len(c.Tenants)+len(c.Agents)+len(c.Groups) > 0
 }
 
-// LimitEntry is an autonomous limit.
-type LimitEntry struct {
-	Argument string  `yaml:"argument,required" doc:"The argument that holds the amount."`
-	Max      Decimal `yaml:"max,required" doc:"The greatest amount that needs no question."`
+// TenantLimits are limits on what a tenant does with one tool.
+type TenantLimits struct {
+	PerMinute  int `yaml:"per_minute" doc:"Calls per minute; 0 means no limit."`
+	Concurrent int `yaml:"concurrent" doc:"Calls at the same time; 0 means no limit."`
 }
 
 // Asking is the approval rule of an entry.

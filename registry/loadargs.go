@@ -183,6 +183,12 @@ func (b *builder) checkNames(t *Tool, place yamlfile.Place, path string) {
 	if t.AutonomousLimit != nil {
 		check("autonomous_limit.argument", t.AutonomousLimit.Argument)
 	}
+	if c := t.Cost; c != nil && c.Argument != "" {
+		check("cost.argument", c.Argument)
+	}
+	if c := t.Cost; c != nil && c.Holds != "" {
+		check("cost.currency", c.Holds)
+	}
 }
 
 // meant is a suggestion in the middle of a sentence.

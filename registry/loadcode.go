@@ -77,10 +77,12 @@ func (b *builder) sound(d Declared, place yamlfile.Place) bool {
 	number("per_minute", or(e.PerMinute, 0))
 	number("per_run", e.PerRun)
 	number("concurrent", or(e.Concurrent, 0))
+	number("per_tenant.per_minute", e.PerTenant.PerMinute)
+	number("per_tenant.concurrent", e.PerTenant.Concurrent)
 	number("approval.quorum", e.Approval.Quorum)
 	number("approval.expires", int(e.Approval.Expires))
 	number("repeat.within", int(e.Repeat.Within))
-	if e.AutonomousLimit != nil && (e.AutonomousLimit.Max.rat == nil || e.AutonomousLimit.Argument == "") {
+	if e.AutonomousLimit != nil && (!e.AutonomousLimit.Max.Given() || e.AutonomousLimit.Argument == "") {
 		b.fail(place, path+".autonomous_limit", "needs an argument and a max; make the max with ParseDecimal")
 	}
 	return len(b.problems) == before

@@ -54,7 +54,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 		Scope: e.Scope, Environments: e.Environments,
 		Read: e.Read, Write: e.Write, Destructive: e.Destructive, Financial: e.Financial, Sink: e.Sink,
 		PerMinute: or(e.PerMinute, d.PerMinute), PerRun: e.PerRun, Concurrent: or(e.Concurrent, d.Concurrent),
-		Timeout: or(e.Timeout, d.Timeout), Targets: e.Targets, SameEffect: e.SameEffect,
+		PerTenant: e.PerTenant, Timeout: or(e.Timeout, d.Timeout), Targets: e.Targets, SameEffect: e.SameEffect,
 		IdempotencyArgument: e.IdempotencyArgument, Retry: or(e.Retry, d.Retry), Errors: e.Errors,
 		Observe: e.Mode == "observe", Instead: e.Instead,
 		Repeat: Repeat{e.Repeat.Within, e.Repeat.Answer},
@@ -64,6 +64,8 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.sources(t, e, place, path)
 	b.arguments(t, e, place, path)
 	b.guards(t, e, path)
+	b.autonomous(t, e, place, path)
+	b.cost(t, e, place, path)
 	b.approval(t, e, place, path)
 	b.retry(t, e, place, path)
 	if len(b.problems) > before {
@@ -186,9 +188,6 @@ func (b *builder) sources(t *Tool, e Entry, place yamlfile.Place, path string) {
 func (b *builder) approval(t *Tool, e Entry, place yamlfile.Place, path string) {
 	a := e.Approval
 	path += ".approval"
-	if e.AutonomousLimit != nil {
-		t.AutonomousLimit = &Limit{e.AutonomousLimit.Argument, e.AutonomousLimit.Max}
-	}
 	switch {
 	case a.When != "":
 	case t.AutonomousLimit != nil:

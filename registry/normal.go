@@ -14,6 +14,9 @@ func normalForm(t *Tool) []byte {
 	type limit struct {
 		Argument string `json:"argument"`
 		Max      string `json:"max"`
+		Target   string `json:"per_target,omitempty"`
+		Count    int    `json:"count,omitempty"`
+		Within   string `json:"within,omitempty"`
 	}
 	n := struct {
 		Name         string          `json:"name"`
@@ -37,6 +40,8 @@ func normalForm(t *Tool) []byte {
 		SameEffect   []string        `json:"same_effect,omitempty"`
 		Idempotency  string          `json:"idempotency_argument,omitempty"`
 		Limit        *limit          `json:"autonomous_limit,omitempty"`
+		PerTenant    TenantLimits    `json:"per_tenant,omitzero"`
+		Cost         *Cost           `json:"cost,omitempty"`
 		Effect       string          `json:"effect,omitempty"`
 		When         When            `json:"when"`
 		Approvers    []string        `json:"approvers,omitempty"`
@@ -61,9 +66,14 @@ func normalForm(t *Tool) []byte {
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards,
+		PerTenant: t.PerTenant, Cost: t.Cost,
 	}
 	if t.AutonomousLimit != nil {
-		n.Limit = &limit{t.AutonomousLimit.Argument, t.AutonomousLimit.Max.String()}
+		l := t.AutonomousLimit
+		n.Limit = &limit{Argument: l.Argument, Max: l.Max.String(), Target: l.PerTarget.String(), Count: l.Count}
+		if l.PerTarget.Given() || l.Count > 0 {
+			n.Limit.Within = l.Within.String()
+		}
 	}
 	if t.Approval.Expires > 0 {
 		n.Expires = t.Approval.Expires.String()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -236,7 +237,8 @@ func (p *planner) limits(a, b *Tool) {
 	for _, l := range []struct {
 		name     string
 		was, now int
-	}{{"per_minute", a.PerMinute, b.PerMinute}, {"per_run", a.PerRun, b.PerRun}, {"concurrent", a.Concurrent, b.Concurrent}} {
+	}{{"per_minute", a.PerMinute, b.PerMinute}, {"per_run", a.PerRun, b.PerRun}, {"concurrent", a.Concurrent, b.Concurrent},
+		{"per_tenant.per_minute", a.PerTenant.PerMinute, b.PerTenant.PerMinute}, {"per_tenant.concurrent", a.PerTenant.Concurrent, b.PerTenant.Concurrent}} {
 		if l.was != l.now {
 			// 0 is no limit, which is more than any.
 			p.add(direction(l.now == 0 || l.was != 0 && l.now > l.was), b, fmt.Sprintf("%s is %d, was %d", l.name, l.now, l.was))
@@ -257,7 +259,30 @@ func (p *planner) limits(a, b *Tool) {
 		if c := lb.Max.Rat().Cmp(la.Max.Rat()); c != 0 {
 			p.add(direction(c > 0), b, "autonomous_limit is "+lb.Max.String()+", was "+la.Max.String())
 		}
+		p.alone(la, lb, b)
 	}
+	if was, now := a.Cost.String(), b.Cost.String(); was != now {
+		p.add(direction(b.Cost == nil), b, "cost is "+now+", was "+was)
+	}
+}
+
+// alone compares how much needs no question in all.
+func (p *planner) alone(was, now *Limit, t *Tool) {
+	bound := func(name, a, b string, more bool) {
+		if a != b {
+			p.add(direction(more), t, fmt.Sprintf("autonomous_limit.%s is %s, was %s", name, cmp.Or(b, "without limit"), cmp.Or(a, "without limit")))
+		}
+	}
+	x, y := was.PerTarget, now.PerTarget
+	bound("per_target", x.String(), y.String(), !y.Given() || x.Given() && y.Rat().Cmp(x.Rat()) > 0)
+	count := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	bound("count", count(was.Count), count(now.Count), now.Count == 0 || was.Count != 0 && now.Count > was.Count)
+	bound("within", was.Within.String(), now.Within.String(), now.Within < was.Within)
 }
 
 func strictness(w When) int {

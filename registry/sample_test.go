@@ -107,7 +107,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
 	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "max_rows", "record_arguments", "retention", "feeds",
-		"unseen", "privacy", "dry_run", "cost", "network", "data", "asked_for", "names", "directory", "links_from", "given", "dispatch", "schedules",
+		"unseen", "privacy", "dry_run", "network", "data", "asked_for", "names", "directory", "links_from", "given", "dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
@@ -124,7 +124,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
-		"idempotency_argument", "autonomous_limit", "effect", "repeat", "errors", "mode", "instead"} {
+		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "effect", "repeat", "errors", "mode", "instead"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

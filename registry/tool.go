@@ -28,6 +28,7 @@ type Tool struct {
 	SourcesBelow record.Verdict // requires-approval or deny, for a source not listed
 
 	PerMinute, PerRun, Concurrent int // 0 means no limit of its own
+	PerTenant                     TenantLimits
 	Timeout                       time.Duration
 
 	Targets             []string
@@ -35,6 +36,7 @@ type Tool struct {
 	SameEffect          []string // nil means all arguments
 	IdempotencyArgument string
 	AutonomousLimit     *Limit
+	Cost                *Cost
 	Effect              Effect
 	Approval            Approval
 	Repeat              Repeat
@@ -61,12 +63,6 @@ type Callers struct {
 	Tenants    []record.TenantID
 	Agents     []record.AgentID
 	Groups     []record.Group // of which one is enough
-}
-
-// Limit is an amount up to which a tool needs no question.
-type Limit struct {
-	Argument string
-	Max      Decimal
 }
 
 // Approval is when and whom a tool asks. References are as the file gives them;

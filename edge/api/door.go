@@ -19,6 +19,7 @@ type door struct {
 	boundary Boundary
 	reader   Reader
 	verifier Verifier
+	ingress  Ingress
 	oauth    *oauth.Resource
 
 	reload    func(context.Context, string, ReloadOrder) (Reloaded, error)
@@ -45,12 +46,13 @@ func build(o Options) *door {
 	d := &door{
 		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth,
 		reload: o.Reload, overrides: o.Overrides, ready: o.Ready,
-		log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
+		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
 	d.api = humago.New(d.mux, d.config(o.Version))
 	d.api.UseMiddleware(fold)
 	d.registerRuns()
+	d.registerLimits()
 	d.registerCalls()
 	d.registerApprovals()
 	d.registerEvents()

@@ -33,6 +33,8 @@ type Boundary interface {
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
+	Usage(context.Context, identity.Caller, record.RunID) ([]dispatch.Use, error)
+	Used([]dispatch.Counted) []dispatch.Use
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
 	Lacks(ctx context.Context, l identity.Lack, what string) error
 }
@@ -55,11 +57,18 @@ type Verifier interface {
 	Reader(context.Context, identity.Credentials) (identity.Reader, error)
 }
 
+// Ingress counts requests before anything is decided about them, and refuses those
+// beyond a caller's rate as record.Limited.
+type Ingress interface {
+	Admit(ctx context.Context, c identity.Caller) error
+}
+
 // Options is what a door is made of. Boundary, Reader and Verifier are required.
 type Options struct {
 	Boundary Boundary
 	Reader   Reader
 	Verifier Verifier
+	Ingress  Ingress         // nil: no limit
 	OAuth    *oauth.Resource // what clients are told of tokens; nil: only that they need one
 	Version  string          // of this program, shown in the OpenAPI document
 

@@ -67,7 +67,17 @@ func (d *door) asCaller(ctx context.Context, creds identity.Credentials) (contex
 	if !c.Valid() {
 		return nil, nobody()
 	}
+	if err := d.admit(ctx, c); err != nil {
+		return nil, err
+	}
 	return context.WithValue(ctx, keyCaller, c), nil
+}
+
+func (d *door) admit(ctx context.Context, c identity.Caller) error {
+	if d.ingress == nil {
+		return nil
+	}
+	return d.ingress.Admit(ctx, c)
 }
 
 // asPerson admits who may answer. A program's key beside the token makes the
@@ -146,7 +156,7 @@ func (d *door) viewer(ctx context.Context, creds identity.Credentials) (viewer, 
 	}
 	c, first := d.verifier.Caller(ctx, creds)
 	if first == nil && c.Valid() {
-		return viewer{caller: c}, nil
+		return viewer{caller: c}, d.admit(ctx, c)
 	}
 	p, perr := d.verifier.Login(ctx, creds)
 	if perr == nil && p.Valid() {

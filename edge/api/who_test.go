@@ -40,6 +40,7 @@ func (o things) operations() []operation {
 		{"POST", "/v1/runs/" + o.run + "/transfer", `{"issuer":"urn:test","subject":"bert","agent":"bot"}`, "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/delegation", `{"until":"2999-01-01T00:00:00Z"}`, "callers", true},
 		{"DELETE", "/v1/runs/" + o.run + "/delegation", "", "callers", true},
+		{"GET", "/v1/limits", "", "viewers", false},
 		{"POST", "/v1/calls", `{"tool":"note","run":"` + o.run + `"}`, "callers", true},
 		{"POST", "/v1/calls", `{"tool":"note"}`, "callers", false},
 		{"GET", "/v1/calls", "", "viewers", false},

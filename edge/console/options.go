@@ -20,6 +20,7 @@ type Boundary interface {
 	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
 	RejectRun(context.Context, identity.Person, record.RunID, []dispatch.Shown, string) (int, error)
 	Current() *dispatch.Active
+	Used([]dispatch.Counted) []dispatch.Use
 }
 
 // Reader is what the pages read beside the boundary. An unknown ID and another

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/placet-dev/placet/identity"
@@ -10,6 +11,13 @@ import (
 // door is this door's name in addresses.
 const door = "mcp"
 
+func (h *Handler) admit(ctx context.Context, c identity.Caller) error {
+	if h.Ingress == nil {
+		return nil
+	}
+	return h.Ingress.Admit(ctx, c)
+}
+
 // identify verifies what this request presents. Nothing else ever says who is
 // calling: no session, no message, no earlier request.
 func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentials, *refusal) {
@@ -17,9 +25,10 @@ func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentia
 	if err == nil {
 		var caller identity.Caller
 		if caller, err = h.Verifier.Caller(r.Context(), creds); err == nil && caller.Valid() {
-			return caller, creds, nil
-		}
-		if err == nil {
+			if err = h.admit(r.Context(), caller); err == nil {
+				return caller, creds, nil
+			}
+		} else if err == nil {
 			err = record.Errorf(record.Unauthenticated, "nobody is calling")
 		}
 	}
@@ -37,6 +46,8 @@ func (h *Handler) identify(r *http.Request) (identity.Caller, identity.Credentia
 		if dpop := identity.DPoPChallenge(err); dpop != "" {
 			f.header.Set("Www-Authenticate", h.OAuth.Beside(door, dpop))
 		}
+	case record.Limited:
+		f.header = http.Header{"Retry-After": {"1"}}
 	case record.Internal, record.Unavailable:
 		h.Log.ErrorContext(r.Context(), "cannot verify a caller", "error", err)
 	}

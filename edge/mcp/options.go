@@ -40,10 +40,17 @@ type Verifier interface {
 	Caller(ctx context.Context, c identity.Credentials) (identity.Caller, error)
 }
 
+// Ingress counts requests before anything is decided about them, and refuses those
+// beyond a caller's rate as record.Limited.
+type Ingress interface {
+	Admit(ctx context.Context, c identity.Caller) error
+}
+
 // Options configure the door. Boundary, Verifier, Clock and Random are required.
 type Options struct {
 	Boundary Boundary
 	Verifier Verifier
+	Ingress  Ingress // nil: no limit
 	Clock    func() time.Time
 	Random   io.Reader    // nonces of sealed states, and the key if none is given
 	Log      *slog.Logger // nil: no log

@@ -219,8 +219,7 @@ func (w *writer) charges(f record.Facts) ([]newLevel, error) {
 		if err != nil {
 			return nil, err
 		}
-		next, _, _ := have.Add(record.Charge{Counter: c.Counter, Amount: -c.Amount}, f.At)
-		out = append(out, newLevel{k, next})
+		out = append(out, newLevel{k, have.Give(c, f.At)})
 	}
 	for i, c := range f.Charges {
 		k := counterKey{tenant, c.Counter}

@@ -355,6 +355,39 @@ func loadAll(conn *sqlite.Conn, refs []callRef) (out []dispatch.Loaded, err erro
 	return out, nil
 }
 
+// Levels implements dispatch.Store. The writer writes counters with each batch.
+func (s *Store) Levels(ctx context.Context, tenant record.TenantID, counters []record.Counter) (out []record.Level, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		for _, c := range counters {
+			var text string
+			found, err := row(conn, selectCounter, func(stmt *sqlite.Stmt) { text = stmt.ColumnText(0) }, tenant, c)
+			if err != nil {
+				return err
+			}
+			var level record.Level
+			if found {
+				if level, err = record.ParseLevel(text); err != nil {
+					return err
+				}
+			}
+			out = append(out, level)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Counters implements dispatch.Reader.
+func (s *Store) Counters(ctx context.Context, tenant record.TenantID, after record.Counter, n int) (out []dispatch.Counted, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return each(conn, listCounters, collect(&out, func(stmt *sqlite.Stmt) (dispatch.Counted, error) {
+			level, err := record.ParseLevel(stmt.ColumnText(1))
+			return dispatch.Counted{Counter: record.Counter(stmt.ColumnText(0)), Level: level}, err
+		}), tenant, after, int64(n))
+	})
+	return out, err
+}
+
 // Generation implements dispatch.Store.
 func (s *Store) Generation(ctx context.Context) (g int64, digest string, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {

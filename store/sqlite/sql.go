@@ -60,6 +60,7 @@ const (
 	insertEvent      = `INSERT INTO events (at, tenant, kind, run, call, approval, who, body) VALUES (?,?,?,?,?,?,?,?)`
 
 	selectCounter = `SELECT level FROM counters WHERE tenant = ? AND counter = ?`
+	listCounters  = `SELECT counter, level FROM counters WHERE tenant = ? AND counter > ? ORDER BY counter LIMIT ?`
 	upsertCounter = `INSERT INTO counters (tenant, counter, level) VALUES (?,?,?) ON CONFLICT (tenant, counter) DO UPDATE SET level = excluded.level`
 
 	selectEffect = `SELECT version FROM effects WHERE tenant = ? AND effect = ?`

@@ -38,6 +38,7 @@ func Run(t *testing.T, open Open) {
 		"LimitsAreExact":   limitsAreExact,
 		"RefusalNoTrace":   refusalNoTrace,
 		"HoldsComeBack":    holdsComeBack,
+		"OwedUntilProof":   owedUntilProof,
 		"ApprovalOnce":     approvalOnce,
 		"QuorumRace":       quorumRace,
 		"OnePersonOneVote": onePersonOneVote,
@@ -460,6 +461,49 @@ func holdsComeBack(t *testing.T, b *bench) {
 	b.apply(t, change, err)
 	if _, err := reserve(`{"n":2}`); err != nil {
 		t.Fatalf("after the first was settled: %v", err)
+	}
+}
+
+// What only proof gives back stays while the outcome is unknown, through a restart
+// of the count's window, and is read back as it is stored.
+func owedUntilProof(t *testing.T, b *bench) {
+	r := b.openRun(t, owner("acme"), false)
+	day := record.Charge{Counter: record.CounterFor("money", "a|b", `c\d`), Amount: 60, Limit: 100, Window: 24 * time.Hour, Proof: true}
+	used := func() int64 {
+		levels, err := b.Levels(b.ctx, "acme", []record.Counter{"nothing", day.Counter})
+		if err != nil || len(levels) != 2 || levels[0].Used(0, b.at) != 0 {
+			t.Fatalf("levels %v, %v", levels, err)
+		}
+		return levels[1].Used(day.Window, b.at)
+	}
+	c := b.call(t, r, `{"n":1}`)
+	s := b.step(r, record.Allow)
+	s.Charges = []record.Charge{day}
+	change, err := record.Reserve(c, s, b.at.Add(time.Minute), nil, nil)
+	b.apply(t, change, err)
+	change, err = record.Settle(change.Facts().Call.After, record.Unknown, record.Outcome{Sent: true}, record.Step{At: b.at}, record.ByBoundary)
+	b.apply(t, change, err)
+	if used() != 60 {
+		t.Fatalf("while unknown %d are held, want 60", used())
+	}
+	l, err := b.Call(b.ctx, "acme", c.ID)
+	if err != nil || len(l.Call.Holds) != 1 || l.Call.Holds[0].Counter != day.Counter {
+		t.Fatalf("the call holds %v, %v", l.Call.Holds, err)
+	}
+	change, err = record.Settle(l.Call, record.Failed, record.Outcome{}, record.Step{At: b.at}, record.ByReconcile)
+	b.apply(t, change, err)
+	if used() != 0 {
+		t.Fatalf("after the proof %d are held", used())
+	}
+	all, err := b.Counters(b.ctx, "acme", "", 10)
+	if err != nil || len(all) != 1 || all[0].Counter != day.Counter {
+		t.Fatalf("counters %v, %v", all, err)
+	}
+	if what, parts := all[0].Counter.Parts(); what != "money" || len(parts) != 2 || parts[0] != "a|b" || parts[1] != `c\d` {
+		t.Fatalf("parts %q %q", what, parts)
+	}
+	if other, err := b.Counters(b.ctx, "globex", "", 10); err != nil || len(other) != 0 {
+		t.Fatalf("another tenant's counters %v, %v", other, err)
 	}
 }
 

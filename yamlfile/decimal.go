@@ -1,4 +1,4 @@
-package registry
+package yamlfile
 
 import (
 	"fmt"
@@ -37,6 +37,9 @@ func ParseDecimal(text string) (Decimal, error) {
 
 // YAMLNumber lets a file write it without quotes.
 func (*Decimal) YAMLNumber() {}
+
+// Given reports whether the file gave one.
+func (d Decimal) Given() bool { return d.rat != nil }
 
 func (d Decimal) String() string               { return d.text }
 func (d Decimal) MarshalText() ([]byte, error) { return []byte(d.text), nil }
