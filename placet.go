@@ -36,7 +36,6 @@ import (
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/store/sqlite"
-	"github.com/placet-dev/placet/tool/local"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
 
@@ -98,7 +97,7 @@ type Placet struct {
 	store    *sqlite.Store
 	verifier *identity.Verifier
 	boundary *dispatch.Boundary
-	servers  *toolmcp.Invoker
+	servers  *Servers
 	engine   *rego.Engine
 	signer   *credential.Signer
 	issuer   *issuer.Issuer // nil without users of its own
@@ -154,13 +153,14 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.servers = toolmcp.New(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
-		Own: credentials{p.profiles}.own})
+	p.servers = OpenServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
+		Own: credentials{p.profiles}.own}, o.ownFiles())
+	p.servers.local = handlers
 	var away dispatch.Delegations
 	if p.sources != nil {
 		away = delegations{p.sources, p.verifier}
 	}
-	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: chooser{handlers, p.servers}, Clock: o.Clock,
+	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: p.servers, Clock: o.Clock,
 		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away,
 		World: o.world()})
 	if err != nil {
@@ -282,8 +282,8 @@ func (p *Placet) Records() dispatch.Reader { return p.store }
 // Verifier turns credentials into identities.
 func (p *Placet) Verifier() *identity.Verifier { return p.verifier }
 
-// Servers reaches the MCP servers of the registry.
-func (p *Placet) Servers() *toolmcp.Invoker { return p.servers }
+// Servers reaches the servers of the registry.
+func (p *Placet) Servers() *Servers { return p.servers }
 
 // Handler serves every door: /mcp, /v1 and their metadata, and the development
 // issuer where people may sign in at it.
@@ -323,26 +323,4 @@ func (p *Placet) Close() error {
 		}
 	})
 	return p.closed
-}
-
-// chooser reaches a tool by its server: a handler of this program, or MCP.
-type chooser struct {
-	local *local.Invoker
-	mcp   *toolmcp.Invoker
-}
-
-// Invoke implements dispatch.Invoker. It looks at the server the boundary chose.
-func (c chooser) Invoke(ctx context.Context, t dispatch.Ticket) dispatch.Reached {
-	if t.Inproc() {
-		return c.local.Invoke(ctx, t)
-	}
-	return c.mcp.Invoke(ctx, t)
-}
-
-// Offer implements dispatch.Invoker.
-func (c chooser) Offer(ctx context.Context, s *registry.Server, upstream string, maxAge time.Duration) (registry.Offer, error) {
-	if s.Inproc {
-		return c.local.Offer(ctx, s, upstream, maxAge)
-	}
-	return c.mcp.Offer(ctx, s, upstream, maxAge)
 }

@@ -52,7 +52,7 @@ func classify(tool *registry.Tool, c record.Call, r Reached) (record.State, reco
 		return record.Failed, out
 	case r.Result != nil && !r.IsError:
 		return record.Succeeded, out
-	case !r.Sent, r.Refused && r.Result == nil:
+	case !r.Sent, r.Refused && (r.Result == nil || r.IsError):
 		out.Code = record.CodeFailed
 		return record.Failed, out
 	case tool.Errors == registry.NoEffect && (r.Result != nil || r.Answered):

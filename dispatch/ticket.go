@@ -105,3 +105,11 @@ func mint(w Work) Ticket { return Ticket{&pending{work: w}} }
 // Inproc reports whether the tool is a handler of this program, for whoever
 // passes tickets on. It redeems nothing.
 func (t Ticket) Inproc() bool { return t.w != nil && t.w.work.Server != nil && t.w.work.Server.Inproc }
+
+// Kind is how the tool's server is reached, for whoever chooses between invokers.
+func (t Ticket) Kind() registry.Kind {
+	if t.w == nil || t.w.work.Server == nil {
+		return registry.KindMCP
+	}
+	return t.w.work.Server.Kind
+}

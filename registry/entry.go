@@ -37,12 +37,14 @@ type ServerEntry struct {
 	Env           []string      `yaml:"env" doc:"Names of environment variables that the command gets; it gets no others."`
 	Stateless     bool          `yaml:"stateless" doc:"Sessions may be shared between principals."`
 	ToolsMaxAge   time.Duration `yaml:"tools_max_age" default:"60s" doc:"How old the server's list of tools may be when a call is checked against it."`
+	Queries       string        `yaml:"queries" doc:"Folder of named SQL queries, NAME.sql; each is a tool of this server."`
+	Database      string        `yaml:"database" doc:"What the queries run on: postgres, whose connection string is the credential, or sqlite:PATH."`
+	Operations    string        `yaml:"operations" doc:"File of HTTP operations; each is a tool of this server."`
+	Files         string        `yaml:"files" doc:"Absolute path of a folder, in which {tenant} and {principal} stand for the caller's; reading and writing it are the tools of this server."`
 	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
 	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
 	Credential    string        `yaml:"credential" doc:"Credential profile that calls carry, one of credentials in placet.yaml."`
 
-	Queries    yamlfile.Later `yaml:"queries" doc:"Folder of named SQL queries."`
-	Database   yamlfile.Later `yaml:"database" doc:"Kind of database that the queries run on."`
 	Lease      yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
 	Unverified yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
 	SameUser   yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
@@ -92,6 +94,7 @@ type Entry struct {
 	Retry               *Retry                       `yaml:"retry" doc:"Whether an unknown outcome may be tried again."`
 	Errors              ErrorMeaning                 `yaml:"errors" doc:"What the server's errors mean; no_effect: nothing happened."`
 	Mode                Mode                         `yaml:"mode" default:"enforce" doc:"observe: its own rules are recorded, not applied."`
+	MaxRows             int                          `yaml:"max_rows" doc:"Most rows that a named query returns. Default: 100."`
 	Instead             string                       `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
 
 	Taint         yamlfile.Later `yaml:"taint" doc:"What a labelled lineage gets."`
@@ -99,7 +102,6 @@ type Entry struct {
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
 	Compensate    yamlfile.Later `yaml:"compensate" doc:"The tool that undoes it."`
 	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
-	MaxRows       yamlfile.Later `yaml:"max_rows" doc:"Most rows of a named query."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
 	Feeds         yamlfile.Later `yaml:"feeds" doc:"Tools that return what this one writes."`

@@ -41,6 +41,8 @@ type Source struct {
 	Name string // what problems call it
 	Text []byte
 	Lock []byte // nil when there is no lock yet
+
+	Folder string // that relative paths in the file start from
 }
 
 // Load reads registry files, each with the lock beside it, and everything that
@@ -62,7 +64,7 @@ func Load(files []string, o Options) (*Snapshot, error) {
 		if err != nil && !isMissing(err) {
 			ps = append(ps, yamlfile.Problem{File: LockPath(f), Message: "cannot be read: " + reason(err)})
 		}
-		sources = append(sources, Source{Name: shortName(f, files), Text: text, Lock: lock})
+		sources = append(sources, Source{Name: shortName(f, files), Text: text, Lock: lock, Folder: filepath.Dir(f)})
 	}
 	if len(ps) > 0 {
 		return nil, ps
@@ -113,7 +115,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 		return nil, b.problems
 	}
 	for i, f := range files {
-		b.servers(f, locks[i])
+		b.servers(f, locks[i], sources[i].Folder)
 	}
 	for i, f := range files {
 		b.fileTools(f, locks[i])

@@ -10,7 +10,7 @@ import (
 	"github.com/placet-dev/placet/yamlfile"
 )
 
-func (b *builder) servers(f File, lock *Lock) {
+func (b *builder) servers(f File, lock *Lock, folder string) {
 	for _, e := range f.Servers {
 		path := "servers." + e.Key
 		switch {
@@ -24,8 +24,10 @@ func (b *builder) servers(f File, lock *Lock) {
 		s := &Server{
 			Name: e.Key, Place: string(e.Place), URL: e.Value.URL, Command: e.Value.Command, Env: e.Value.Env,
 			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
-			DispatchToken: e.Value.DispatchToken, Credential: e.Value.Credential,
+			DispatchToken: e.Value.DispatchToken, Credential: e.Value.Credential, Database: e.Value.Database,
+			Queries: beside(folder, e.Value.Queries), Operations: beside(folder, e.Value.Operations),
 		}
+		b.kind(e.Place, path, s, e.Value)
 		b.checkServer(e.Place, path, s)
 		b.pinServer(e.Place, path, s, lock)
 		s.Digest = serverDigest(s)
@@ -35,8 +37,6 @@ func (b *builder) servers(f File, lock *Lock) {
 
 func (b *builder) checkServer(place yamlfile.Place, path string, s *Server) {
 	switch {
-	case (s.URL == "") == (len(s.Command) == 0):
-		b.fail(place, path, "needs exactly one of url and command")
 	case s.URL != "":
 		b.checkURL(place, path+".url", s)
 	}
@@ -128,7 +128,13 @@ func serverDigest(s *Server) canon.Digest {
 		// These came later: they leave the digests of servers without them.
 		DispatchToken bool   `json:",omitempty"`
 		Credential    string `json:",omitempty"`
-	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken, s.Credential})
+		Kind          Kind   `json:",omitempty"`
+		Queries       string `json:",omitempty"`
+		Database      string `json:",omitempty"`
+		Operations    string `json:",omitempty"`
+		Files         string `json:",omitempty"`
+	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken, s.Credential,
+		s.Kind, s.Queries, s.Database, s.Operations, s.Files.String()})
 	if err != nil {
 		// Only text, numbers and booleans are encoded: this cannot fail, and if
 		// it did, an own digest for each load would void approvals, not keep them.

@@ -58,6 +58,7 @@ type lockToolEntry struct {
 	InputSchema  string       `yaml:"input_schema"`
 	OutputSchema string       `yaml:"output_schema"`
 	Annotations  string       `yaml:"annotations"`
+	Definition   string       `yaml:"definition"`
 }
 
 // ReadLock reads a lock. No text is an empty lock. Each digest must be that of
@@ -83,7 +84,7 @@ func ReadLock(name string, text []byte) (*Lock, yamlfile.Problems) {
 	}
 	for _, t := range f.Tools {
 		v := t.Value
-		pin, err := PinOf(Offer{v.Tool, v.Title, v.Description, json.RawMessage(v.InputSchema), json.RawMessage(v.OutputSchema), json.RawMessage(v.Annotations)})
+		pin, err := PinOf(Offer{v.Tool, v.Title, v.Description, json.RawMessage(v.InputSchema), json.RawMessage(v.OutputSchema), json.RawMessage(v.Annotations), v.Definition})
 		if err == nil && pin.Digest != v.Digest {
 			err = fmt.Errorf("the digest is not that of the texts; write the lock anew with: placet tools add %s", v.Server)
 		}
@@ -127,6 +128,7 @@ func (l *Lock) Write() ([]byte, error) {
 		line(&b, "input_schema", indented(t.Pin.InputSchema))
 		line(&b, "output_schema", indented(t.Pin.OutputSchema))
 		line(&b, "annotations", indented(t.Pin.Annotations))
+		line(&b, "definition", t.Pin.Definition)
 	}
 	text := []byte(b.String())
 	return text, l.readsBack(text)

@@ -41,6 +41,7 @@ func normalForm(t *Tool) []byte {
 		Idempotency  string          `json:"idempotency_argument,omitempty"`
 		Limit        *limit          `json:"autonomous_limit,omitempty"`
 		PerTenant    TenantLimits    `json:"per_tenant,omitzero"`
+		MaxRows      int             `json:"max_rows,omitempty"`
 		Cost         *Cost           `json:"cost,omitempty"`
 		Effect       string          `json:"effect,omitempty"`
 		When         When            `json:"when"`
@@ -66,7 +67,7 @@ func normalForm(t *Tool) []byte {
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards,
-		PerTenant: t.PerTenant, Cost: t.Cost,
+		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost,
 	}
 	if t.AutonomousLimit != nil {
 		l := t.AutonomousLimit

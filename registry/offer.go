@@ -20,6 +20,9 @@ type Offer struct {
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage // nil when there is none
 	Annotations  json.RawMessage // nil when there are none
+	// Definition is the whole text that a tool is made of, where the operator wrote
+	// it: an SQL query, an HTTP operation. "" for what other programs run.
+	Definition string
 }
 
 // Pin is an offer that a person reviewed, in whole texts (rule H4), with its
@@ -36,15 +39,15 @@ const maxOffer = 256 << 10
 // PinOf makes the pin of an offer. It fails for an offer that could not be
 // shown, stored and compared without doubt.
 func PinOf(o Offer) (Pin, error) {
-	for _, text := range []string{o.Name, o.Title, o.Description} {
+	for _, text := range []string{o.Name, o.Title, o.Description, o.Definition} {
 		if len(text) > maxOffer || !utf8.ValidString(text) {
-			return Pin{}, fmt.Errorf("offers a name, title or description that is too long or not text")
+			return Pin{}, fmt.Errorf("offers a name, title, description or definition that is too long or not text")
 		}
 	}
 	if o.Name == "" || len(o.Name) > 256 {
 		return Pin{}, fmt.Errorf("offers a tool without a usable name")
 	}
-	p := Pin{Offer: Offer{Name: o.Name, Title: o.Title, Description: o.Description}}
+	p := Pin{Offer: Offer{Name: o.Name, Title: o.Title, Description: o.Description, Definition: o.Definition}}
 	var err error
 	for _, part := range []struct {
 		what string
@@ -59,8 +62,11 @@ func PinOf(o Offer) (Pin, error) {
 			return Pin{}, fmt.Errorf("offers %s that cannot be pinned: %w", part.what, err)
 		}
 	}
-	p.Digest = canon.Of("placet/pin/1", []byte(p.Name), []byte(p.Title), []byte(p.Description),
-		p.InputSchema, p.OutputSchema, p.Annotations)
+	parts := [][]byte{[]byte(p.Name), []byte(p.Title), []byte(p.Description), p.InputSchema, p.OutputSchema, p.Annotations}
+	if p.Definition != "" {
+		parts = append(parts, []byte(p.Definition)) // it came later: pins without it stay as they were
+	}
+	p.Digest = canon.Of("placet/pin/1", parts...)
 	return p, nil
 }
 
@@ -140,6 +146,7 @@ func partsOf(a, b Offer) []part {
 		{"input_schema", indented(a.InputSchema), indented(b.InputSchema)},
 		{"output_schema", indented(a.OutputSchema), indented(b.OutputSchema)},
 		{"annotations", indented(a.Annotations), indented(b.Annotations)},
+		{"definition", a.Definition, b.Definition},
 	}
 }
 

@@ -44,6 +44,7 @@ type Tool struct {
 	Errors              ErrorMeaning
 	Observe             bool
 	Instead             string
+	MaxRows             int // of a named query; 0: the default
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).
@@ -135,10 +136,15 @@ type Server struct {
 	Command       []string
 	Env           []string // names of the variables the command gets
 	Stateless     bool
-	Inproc        bool   // handlers of the embedding program
-	InputRequired bool   // it may ask back during a call
-	DispatchToken bool   // calls carry a dispatch token, which it verifies
-	Credential    string // credential profile that calls carry; "" for none
+	Inproc        bool         // handlers of the embedding program
+	Kind          Kind         // how its tools run
+	Queries       string       // with KindQueries: folder of the queries
+	Database      string       // and what they run on: postgres or sqlite:PATH
+	Operations    string       // with KindOperations: file of the operations
+	Files         guard.Folder // with KindFiles
+	InputRequired bool         // it may ask back during a call
+	DispatchToken bool         // calls carry a dispatch token, which it verifies
+	Credential    string       // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest

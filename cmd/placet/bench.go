@@ -20,7 +20,7 @@ const contactLimit = time.Minute
 type bench struct {
 	cfg     *config.Config
 	checked *placet.Checked
-	servers *toolmcp.Invoker
+	servers *placet.Servers
 }
 
 func (p *program) bench(ctx context.Context, f configFlag) (*bench, error) {
@@ -32,7 +32,7 @@ func (p *program) bench(ctx context.Context, f configFlag) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers := toolmcp.New(toolmcp.Options{LookupEnv: p.env, Version: version(), Own: checked.Own})
+	servers := placet.OpenServers(toolmcp.Options{LookupEnv: p.env, Version: version(), Own: checked.Own}, nil)
 	return &bench{cfg, checked, servers}, nil
 }
 

@@ -76,5 +76,5 @@ func (c doctorCommand) Run(ctx context.Context, p *program) error {
 func (b *bench) probe(ctx context.Context, s *registry.Server) (toolmcp.Probed, error) {
 	ctx, cancel := context.WithTimeout(ctx, contactLimit)
 	defer cancel()
-	return b.servers.Probe(ctx, s)
+	return b.servers.MCP.Probe(ctx, s)
 }

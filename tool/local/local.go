@@ -147,18 +147,21 @@ func run(ctx context.Context, h Handler, c Call) (out dispatch.Reached) {
 	case err != nil:
 		return dispatch.Reached{Sent: true, IsError: true, Result: textResult(nil, err.Error(), true)}
 	}
-	result, err := resultOf(value)
+	result, err := Result(value)
 	if err != nil {
 		return dispatch.Reached{Sent: true, Err: fmt.Errorf("the handler of %s returned no JSON: %w", c.Tool, err)}
 	}
 	return dispatch.Reached{Sent: true, Result: result}
 }
 
+// Failure writes why a tool did nothing as an MCP tool result.
+func Failure(text string) json.RawMessage { return textResult(nil, text, true) }
+
 var errNotJSON = errors.New("not valid JSON")
 
-// resultOf writes a value as an MCP tool result: an object as structured content
+// Result writes a value as an MCP tool result: an object as structured content
 // beside its text, a string as text, nothing as no content.
-func resultOf(value json.RawMessage) (json.RawMessage, error) {
+func Result(value json.RawMessage) (json.RawMessage, error) {
 	if len(value) == 0 {
 		return json.RawMessage(`{"content":[]}`), nil
 	}

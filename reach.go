@@ -1,0 +1,78 @@
+package placet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/tool/file"
+	"github.com/placet-dev/placet/tool/local"
+	toolmcp "github.com/placet-dev/placet/tool/mcp"
+)
+
+// reach is one way to reach tools.
+type reach interface {
+	dispatch.Invoker
+	// ListOffers returns everything that a server offers now. It calls no tool.
+	ListOffers(context.Context, *registry.Server) ([]registry.Offer, error)
+	Close() error
+}
+
+// Servers reaches the tools of every kind of server.
+type Servers struct {
+	MCP   *toolmcp.Invoker
+	local *local.Invoker // handlers of the embedding program; nil: none
+	kinds map[registry.Kind]reach
+}
+
+// OpenServers makes the ways to reach tools. own are the files of Placet itself,
+// which no tool may reach.
+func OpenServers(mcp toolmcp.Options, own []string) *Servers {
+	s := &Servers{MCP: toolmcp.New(mcp)}
+	s.kinds = map[registry.Kind]reach{registry.KindMCP: s.MCP, registry.KindFiles: file.New(file.Options{Own: own})}
+	return s
+}
+
+// Invoke implements dispatch.Invoker. It looks at the server the boundary chose.
+func (s *Servers) Invoke(ctx context.Context, t dispatch.Ticket) dispatch.Reached {
+	if t.Inproc() && s.local != nil {
+		return s.local.Invoke(ctx, t)
+	}
+	if r := s.kinds[t.Kind()]; r != nil {
+		return r.Invoke(ctx, t)
+	}
+	return dispatch.Reached{Refused: true, Err: errors.New("this program knows no such kind of server")}
+}
+
+// Offer implements dispatch.Invoker.
+func (s *Servers) Offer(ctx context.Context, server *registry.Server, upstream string, maxAge time.Duration) (registry.Offer, error) {
+	if server.Inproc && s.local != nil {
+		return s.local.Offer(ctx, server, upstream, maxAge)
+	}
+	r := s.kinds[server.Kind]
+	if r == nil {
+		return registry.Offer{}, record.Errorf(record.Unavailable, "server %s is of a kind that this program does not know", server.Name)
+	}
+	return r.Offer(ctx, server, upstream, maxAge)
+}
+
+// ListOffers returns everything that a server offers now. It calls no tool.
+func (s *Servers) ListOffers(ctx context.Context, server *registry.Server) ([]registry.Offer, error) {
+	r := s.kinds[server.Kind]
+	if r == nil {
+		return nil, record.Errorf(record.Unavailable, "server %s is of a kind that this program does not know", server.Name)
+	}
+	return r.ListOffers(ctx, server)
+}
+
+// Close ends every connection and child.
+func (s *Servers) Close() error {
+	var err error
+	for _, r := range s.kinds {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}
