@@ -86,7 +86,9 @@ type Active struct {
 	Default *DefaultRule
 	// Points are decision points for the objects that calls name (step 6); each one
 	// that is asked must allow.
-	Points      []DecisionPoint
+	Points []DecisionPoint
+	// People says which principals are one person; nil: nothing is stated (rule D5).
+	People      *record.People
 	Environment string
 	Digest      string              // of everything here that decides
 	Overrides   []registry.Override // settings that weaken a default; each becomes an event (rule H7)
@@ -97,6 +99,7 @@ type DefaultRule struct {
 	Part    record.ApprovalPart
 	Expires time.Duration
 	Self    bool
+	Reason  bool // whoever answers must say why
 }
 
 // active is an Active made ready, with the generation it was activated as.
