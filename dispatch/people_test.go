@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"crypto/rand"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -305,4 +306,18 @@ func TestThePrincipalAnswersWithEitherLogin(t *testing.T) {
 	}
 	s.wants(s.do(anna, "own", `{"n":1}`), record.Allow, record.CodeNone, record.Succeeded)
 	s.ran(1)
+}
+
+// race starts all at once and waits for all.
+func race(all ...func()) {
+	var ready, done sync.WaitGroup
+	ready.Add(len(all))
+	for _, f := range all {
+		done.Go(func() {
+			ready.Done()
+			ready.Wait()
+			f()
+		})
+	}
+	done.Wait()
 }

@@ -53,6 +53,10 @@ type Store interface {
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
+	// Answered returns questions, pending or approved, that a login said yes to, in the
+	// order of their IDs from after the given one, at most n.
+	Answered(ctx context.Context, tenant record.TenantID, login record.Principal, after record.ApprovalID, n int) ([]record.ApprovalID, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }

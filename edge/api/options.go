@@ -32,6 +32,7 @@ type Boundary interface {
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
+	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
 	Lacks(ctx context.Context, l identity.Lack, what string) error
