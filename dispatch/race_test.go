@@ -324,17 +324,17 @@ func TestAnswersRace(t *testing.T) {
 					tool, quorum = "three", 3
 				}
 				r := &contest{w: anna, round: round}
-				var in []func(*dispatch.Proposal)
+				var edits []func(*dispatch.Proposal)
 				if o.turns {
 					r.w.vouch = true
 					run, err := s.OpenRun(s.ctx, s.caller(r.w), "")
 					if err != nil {
 						t.Fatal(err)
 					}
-					in = append(in, func(p *dispatch.Proposal) { p.Run = run.ID })
+					edits = append(edits, in(run.ID))
 				}
 				arguments := fmt.Sprintf(`{"n":%d}`, round)
-				r.call = s.do(r.w, tool, arguments, in...)
+				r.call = s.do(r.w, tool, arguments, edits...)
 				if r.call.Approval == nil {
 					t.Fatalf("no question: %s %s", r.call.Verdict, r.call.Code)
 				}
@@ -399,17 +399,21 @@ func (s *scene) contend(o opponent, r *contest, people []identity.Person, order 
 	var mu sync.Mutex
 	inner := s.store.Store
 	s.store.Store = paced{inner, func(ctx context.Context) {
-		mu.Lock()
-		pauses := chance.IntN(200)
-		mu.Unlock()
-		for range pauses {
-			runtime.Gosched()
+		pause := func(most int) {
+			mu.Lock()
+			n := chance.IntN(most)
+			mu.Unlock()
+			for range n {
+				runtime.Gosched()
+			}
 		}
+		pause(200)
 		switch answer := ctx.Value(answering{}) != nil; {
 		case order == 1 && answer:
 			<-played
 		case order >= 2 && !answer:
 			<-answered
+			pause(20000) // about as long as a decision takes
 		}
 	}}
 	defer func() { s.store.Store = inner }()

@@ -402,6 +402,11 @@ func difference(old, now record.Approval) []string {
 	if fmt.Sprint(old.Rule.Parts) != fmt.Sprint(now.Rule.Parts) {
 		out = append(out, "Who is asked, or how many of them.")
 	}
+	was, is := old.Rule, now.Rule
+	was.Parts, is.Parts = nil, nil
+	if fmt.Sprint(was) != fmt.Sprint(is) {
+		out = append(out, "How long an answer holds, or what it needs.")
+	}
 	if old.Code != now.Code {
 		out = append(out, "Why it is asked: before, because "+asked(old.Code)+".")
 	}
@@ -409,7 +414,7 @@ func difference(old, now record.Approval) []string {
 		out = append(out, "Who it is for, or which agent asks.")
 	}
 	if len(out) == 0 {
-		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn.")
+		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn. Or an answer was taken back.")
 	}
 	return append(out, "The time for an answer starts anew.")
 }
