@@ -162,13 +162,21 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 		}
 	}
 	if d := c.Approvals.Default; d != nil {
-		a.Default = &dispatch.DefaultRule{Part: record.ApprovalPart{From: "approvals.default", Quorum: max(d.Quorum, 1)}, Expires: d.Expires}
+		a.Default = &dispatch.DefaultRule{Part: record.ApprovalPart{From: "approvals.default", Quorum: max(d.Quorum, 1)}, Expires: d.Expires,
+			Reason: d.Reason == "required"}
 		for _, ref := range d.Approvers {
 			if err := p.approver(ref, &a.Default.Part); err != nil {
 				return dispatch.Active{}, fmt.Errorf("approvals.default: %w", err)
 			}
 		}
 		digest = append(digest, fmt.Appendf(nil, "%v %v", d, a.Default.Part))
+	}
+	if a.People, err = p.statedPeople(); err != nil {
+		return dispatch.Active{}, err
+	}
+	if len(c.Identities) > 0 {
+		digest = append(digest, []byte("identities"), fmt.Appendf(nil, "%q", c.Identities))
+		a.Overrides = append(a.Overrides, p.identityOverrides()...)
 	}
 	if len(c.Credentials) > 0 {
 		digest = append(digest, describe(c.Credentials))

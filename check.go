@@ -51,6 +51,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 			return nil, err
 		}
 	}
+	if d := c.active.Default; d != nil {
+		c.unmapped(o.Config.File(), "approvals.default", d.Part, d.Self)
+	}
 	c.decisionPoints(ctx)
 	return c, c.fixtures()
 }
@@ -69,12 +72,13 @@ func (c *Checked) decisionPoints(ctx context.Context) {
 // approvers makes the check of an activation, and warns of questions that nobody
 // is named for.
 func (c *Checked) approvers(t *registry.Tool) error {
-	var part record.ApprovalPart
+	part := record.ApprovalPart{Quorum: t.Approval.Quorum}
 	for _, ref := range t.Approval.Approvers {
 		if err := c.placet.approver(ref, &part); err != nil {
 			return record.Errorf(record.Invalid, "%s: approver %q: %w", t.Place, ref, err)
 		}
 	}
+	c.unmapped(t.Place, "tools."+t.Name+".approval", part, t.Approval.Self)
 	if len(t.Approval.Approvers) == 0 && t.Approval.When != registry.Asked && c.active.Default == nil {
 		c.warn(t.Place, "tools."+t.Name+".approval", "asks, and nobody is named to answer: such a call is denied; set approvers, or approvals.default in the configuration")
 	}

@@ -45,6 +45,7 @@ func (c *Config) Check(fail func(key, message string)) {
 		}
 		layers[l.Name] = true
 	}
+	c.checkIdentities(fail)
 	c.checkPoints(fail)
 	c.checkTrust(fail)
 	c.checkCredentials(fail)

@@ -25,6 +25,7 @@ type Config struct {
 	Trust       Trust            `yaml:"trust" doc:"Who certifies programs, by name. Needs tls; the server then asks clients for certificates."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
 	Credentials Credentials      `yaml:"credentials" doc:"Profiles: what tool servers are called with, by name. Agents never see these."`
+	Identities  []Identity       `yaml:"identities" doc:"Who is one person with logins at several issuers. Without it, people of two issuers cannot answer one question together, nor those of one for who calls from another."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
@@ -36,7 +37,6 @@ type Config struct {
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
-	Identities     yamlfile.Later `yaml:"identities" doc:"Which subjects of several issuers are one person."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Quota          yamlfile.Later `yaml:"quota" doc:"Limits by tenant."`
 	Alerts         yamlfile.Later `yaml:"alerts" doc:"Who hears of what."`
@@ -331,7 +331,13 @@ type Approvers struct {
 	Approvers []string      `yaml:"approvers,required" doc:"group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER."`
 	Quorum    int           `yaml:"quorum" default:"1" doc:"How many distinct persons must say yes."`
 	Expires   time.Duration `yaml:"expires" default:"4h" doc:"How long the question and its yes hold."`
+	Reason    Required      `yaml:"reason" doc:"required: whoever answers must say why, for yes and for no."`
 }
+
+// Required is the one word by which something is demanded.
+type Required string
+
+func (Required) Choices() []string { return []string{"required"} }
 
 // Console is the login of the console, as a client of one of the issuers. Its
 // redirect URI there is public_url + /console/callback, and after signing out the

@@ -52,6 +52,7 @@ func TestDefaults(t *testing.T) {
 // Each text is wrong in the way that its message says, and in no other.
 func TestProblems(t *testing.T) {
 	with := func(lines string) string { return minimal + lines }
+	two := with("issuers: [{issuer: https://a, algorithms: [RS256], tenant: t}, {issuer: https://b, algorithms: [RS256], tenant: t}]") + "\n"
 	issuer := func(keys string) string {
 		return minimal + "issuers: [{issuer: https://idp, algorithms: [RS256], " + keys + "}]"
 	}
@@ -145,6 +146,13 @@ func TestProblems(t *testing.T) {
 		{"unknown part of a subject", with(`decision_points: [{name: a, url: https://pdp, subject: {id: "{subject}@{email}"}}]`), "placet.yaml:5:57: decision_points[0].subject.id: knows {subject}, {issuer} and {tenant}, not {email}"},
 		{"subjects of two issuers", with("issuers: [{issuer: https://a, algorithms: [RS256], tenant: t}, {issuer: https://b, algorithms: [RS256], tenant: t}]\ndecision_points: [{name: p, url: https://pdp, subject: {id: \"{subject}\"}}]"),
 			`placet.yaml:6:1: decision_points: "p" gets subjects without {issuer}, and there are several issuers: equal subjects of two would be one`},
+		{"person with one login", two + "identities: [{person: a, logins: [\"a@https://a\"]}]", "placet.yaml:6:26: identities[0].logins: wants two or more, such as lena@https://login.example.com, and no same"},
+		{"person without name", two + "identities: [{logins: [\"a@https://a\", \"b@https://b\"]}]", "placet.yaml:6:14: identities[0].person: wants either a person with logins, or issuers with same"},
+		{"issuers without same", two + "identities: [{issuers: [https://a, https://b]}]", "placet.yaml:6:15: identities[0].issuers: wants two or more, with same: subject or same: nobody, and no logins"},
+		{"same by mail", two + "identities: [{issuers: [https://a, https://b], same: email}]", "placet.yaml:6:48: identities[0].same: wants one of subject, nobody"},
+		{"login of nobody", two + "identities: [{person: a, logins: [\"a@https://a\", \"@https://b\"]}]", "placet.yaml:6:1: identities: names @https://b; a login is SUBJECT@ISSUER, of one of the issuers"},
+		{"person twice", two + "identities: [{person: a, logins: [\"a@https://a\", \"a@https://b\"]}, {person: a, logins: [\"c@https://a\", \"c@https://b\"]}]", "placet.yaml:6:1: identities: states a twice; write all logins of a person into one entry"},
+		{"issuer that is none", two + "identities: [{issuers: [https://a, https://c], same: subject}]", "placet.yaml:6:1: identities: names https://c, which is not one of the issuers"},
 		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
 		{"port", with("port: 80"), "placet.yaml:5:1: port: is not a key here; did you mean listen: ADDRESS:PORT?"},
 	} {
@@ -163,7 +171,7 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "identities", "delegation", "quota", "alerts", "retention", "providers",
+		"trusted_proxies", "delegation", "quota", "alerts", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
 		"calls.record_arguments", "calls.retention", "approvals.notify", "telemetry.metrics", "telemetry.traces",
 	} {
@@ -219,7 +227,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Certificate{}, Authority{}, Credential{}, Delegation{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Certificate{}, Authority{}, Credential{}, Delegation{}, Identity{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

@@ -34,6 +34,9 @@ func (b *Boundary) RejectRun(ctx context.Context, p identity.Person, run record.
 		if l.Call.Run != run {
 			return 0, record.Errorf(record.Invalid, "the questions are not all of that run")
 		}
+		if err := mayReply(*l.Approval, p, record.No, note, nil); err != nil {
+			return 0, err
+		}
 	}
 	rejected := 0
 	for _, s := range shown {

@@ -94,7 +94,9 @@ type Active struct {
 	// that is asked must allow.
 	Points []DecisionPoint
 	// OnlyRead are agents from which every tool that is not marked read is hidden.
-	OnlyRead    map[record.AgentID]bool
+	OnlyRead map[record.AgentID]bool
+	// People says which principals are one person; nil: nothing is stated (rule D5).
+	People      *record.People
 	Environment string
 	Digest      string              // of everything here that decides
 	Overrides   []registry.Override // settings that weaken a default; each becomes an event (rule H7)
@@ -105,6 +107,7 @@ type DefaultRule struct {
 	Part    record.ApprovalPart
 	Expires time.Duration
 	Self    bool
+	Reason  bool // whoever answers must say why
 }
 
 // active is an Active made ready, with the generation it was activated as.

@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"context"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
@@ -12,6 +14,10 @@ import (
 
 // maxNote bounds what an approver may say beside yes or no.
 const maxNote = 2000
+
+// maxReplies bounds how often one answer starts over. Each time, another answer came
+// first or the question moved on, so that it ends.
+const maxReplies = 1000
 
 // Reply records a person's answer to a question. It is compare-and-set on the
 // binding the person saw (rule D6): the same answer twice returns the first, a
@@ -26,7 +32,7 @@ func (b *Boundary) Reply(ctx context.Context, p identity.Person, id record.Appro
 	if len(note) > maxNote {
 		return Loaded{}, record.Errorf(record.Invalid, "a note is at most %d bytes", maxNote)
 	}
-	for range maxConflicts {
+	for range maxReplies {
 		l, err := b.question(ctx, p, id)
 		if err != nil {
 			return Loaded{}, err
@@ -35,6 +41,7 @@ func (b *Boundary) Reply(ctx context.Context, p identity.Person, id record.Appro
 		if refusal(err) == nil {
 			return done, err
 		}
+		runtime.Gosched()
 	}
 	return Loaded{}, record.Errorf(record.Conflict, "the question kept changing; read it again")
 }
@@ -66,9 +73,9 @@ func (b *Boundary) question(ctx context.Context, p identity.Person, id record.Ap
 }
 
 func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen canon.Digest, word record.Word, note string) (Loaded, error) {
-	q, now := *l.Approval, b.clock()
+	q, now, people := *l.Approval, b.clock(), b.people()
 	for _, a := range q.Answers {
-		if a.Person == p.Principal() {
+		if people.Same(a.Person, p.Principal()) {
 			if a.Word == word && a.Binding == seen {
 				return l, nil
 			}
@@ -87,13 +94,16 @@ func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen 
 	if seen != q.Binding {
 		return Loaded{}, record.Errorf(record.Conflict, "what you saw is not what would run; read the question again")
 	}
+	if err := mayReply(q, p, word, note, people); err != nil {
+		return Loaded{}, err
+	}
 	r := record.Reply{Person: p.Principal(), Groups: counting(q.Rule, p.Groups()), Word: word, Note: note, Binding: seen, At: now}
 	d := l.Call.Decision
 	if word == record.No {
 		d = record.Decision{Verdict: record.Deny, Code: record.CodeRejected, At: now, Generation: d.Generation, DecidedBy: d.DecidedBy,
 			Reasons: []record.Reason{{Rule: "approval " + string(q.ID), Verdict: record.Deny, Code: record.CodeRejected, Public: note}}}
 	}
-	change, err := record.Answer(q, l.Call, r, d)
+	change, err := record.Answer(q, l.Call, r, d, people)
 	if err != nil {
 		return Loaded{}, err
 	}
@@ -106,6 +116,45 @@ func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen 
 		l.Call = m.After
 	}
 	return l, nil
+}
+
+// people is who is one person by what is active now.
+func (b *Boundary) people() *record.People {
+	if a := b.now.Load(); a != nil {
+		return a.People
+	}
+	return nil
+}
+
+// Barred says why a person's yes to a question cannot count, whoever names them; ""
+// if it can (rule D5).
+func (b *Boundary) Barred(p identity.Person, q record.Approval) string {
+	return barred(q, p, b.people())
+}
+
+func barred(q record.Approval, p identity.Person, people *record.People) string {
+	switch who := p.Principal(); {
+	case !q.Rule.Barred(who, q.Owner, people):
+		return ""
+	case people.Same(who, q.Principal):
+		return "this call is for you, and its rule wants another person"
+	case who.Issuer == q.Principal.Issuer:
+		return "you are signed in as the agent of this call"
+	default:
+		return "you sign in at another issuer than the one this call is for, and nothing says that you are two persons; an operator can say so under identities"
+	}
+}
+
+// mayReply holds an answer to the rule it is given under. A no needs no other person:
+// it only takes away.
+func mayReply(q record.Approval, p identity.Person, word record.Word, note string, people *record.People) error {
+	if q.Rule.Reason && strings.TrimSpace(note) == "" {
+		return record.Errorf(record.Invalid, "this rule wants a reason; say why in the note")
+	}
+	if why := barred(q, p, people); word == record.Yes && why != "" {
+		return record.Errorf(record.Forbidden, "your yes does not count: %s", why)
+	}
+	return nil
 }
 
 // counting are those of a person's groups that the rule names: what the answer

@@ -223,10 +223,11 @@ func (b *Boundary) askAgain(ctx context.Context, e *evaluation, d record.Decisio
 	if q != nil {
 		binding := record.BindingOf(e.call, d.Rule, q.Expires, d.DecidedBy)
 		same := binding == q.Binding && e.now.Before(q.Expires)
+		used := q.State == record.Consumed && e.call.State == record.Unknown
 		e.call.Binding = binding
 		switch {
-		case same && q.State == record.Approved && d.Rule.Met(q.Answers, binding, e.call.Principal),
-			same && q.State == record.Consumed && e.call.State == record.Unknown:
+		// Who counts is asked of what is active now, not of when they answered (rule D5).
+		case same && (q.State == record.Approved || used) && d.Rule.Met(q.Answers, binding, e.call.Owner, e.a.People):
 			return b.run(ctx, e, d, q, nil, progress)
 		case same && q.State == record.Pending:
 			return waitingAnswer(l), nil

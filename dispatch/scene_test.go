@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -158,6 +159,8 @@ type scene struct {
 	points   []dispatch.DecisionPoint
 	limits   dispatch.Limits
 	onlyRead map[record.AgentID]bool
+	people   *record.People
+	abroad   *identity.Local // a second issuer, urn:abroad, where a scene has one
 
 	delegations dispatch.Delegations
 	world       guard.World
@@ -209,11 +212,20 @@ func newScene(t testing.TB, edits ...func(*scene)) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
+	issuers := []identity.Issuer{local}
+	if s.abroad != nil {
+		second, err := s.abroad.Issuer("placet", "console", []string{"acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		issuers[0].Local, second.Local = false, false // they are no development issuers: two may stand together
+		issuers = append(issuers, second)
+	}
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.verifier, err = identity.New(identity.Config{Issuers: []identity.Issuer{local}, Operate: []string{"group:ops"},
+	s.verifier, err = identity.New(identity.Config{Issuers: issuers, Operate: []string{"group:ops@urn:test"},
 		Workloads: []identity.WorkloadKey{{Name: "orchestrator", KeyHash: identity.HashKey(key), Tenant: "acme", Permissions: []identity.Permission{identity.Vouch}}}},
 		identity.Deps{Clock: s.clock.Now})
 	if err != nil {
@@ -297,6 +309,14 @@ func (s *scene) activate() int64 {
 		layers = append(layers, layer)
 	}
 	approver := func(ref string, part *record.ApprovalPart) error {
+		if ref == "principal" {
+			part.Principal = true
+			return nil
+		}
+		if subject, ok := strings.CutPrefix(ref, "principal:"); ok {
+			part.People = append(part.People, record.Principal{Issuer: "urn:test", Subject: strings.TrimSuffix(subject, "@urn:test")})
+			return nil
+		}
 		g, err := s.verifier.ResolveGroup(ref)
 		part.Groups = append(part.Groups, g)
 		return err
@@ -305,8 +325,8 @@ func (s *scene) activate() int64 {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	digest := canon.Of("test", snapshot.Digest().Bytes(), []byte(s.rego)).String()
-	g, err := s.Activate(s.ctx, dispatch.Active{Registry: snapshot, Policy: set, Approver: approver, Points: s.points, OnlyRead: s.onlyRead, Environment: "test", Digest: digest}, record.Who{System: "test"})
+	digest := canon.Of("test", snapshot.Digest().Bytes(), []byte(s.rego), fmt.Append(nil, s.people)).String()
+	g, err := s.Activate(s.ctx, dispatch.Active{Registry: snapshot, Policy: set, Approver: approver, Points: s.points, OnlyRead: s.onlyRead, People: s.people, Environment: "test", Digest: digest}, record.Who{System: "test"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -323,7 +343,11 @@ var anna = who{"acme", "anna", "bot", []string{"read", "refunds"}, false}
 
 func (s *scene) caller(w who) identity.Caller {
 	s.t.Helper()
-	token, err := s.issuer.Sign(identity.TokenSpec{Audience: "placet", Subject: w.subject, Tenant: w.tenant, Agent: w.agent, Scopes: w.scopes, TTL: 24 * time.Hour})
+	from, subject := s.issuer, w.subject
+	if name, ok := strings.CutSuffix(subject, "@abroad"); ok {
+		from, subject = s.abroad, name
+	}
+	token, err := from.Sign(identity.TokenSpec{Audience: "placet", Subject: subject, Tenant: w.tenant, Agent: w.agent, Scopes: w.scopes, TTL: 24 * time.Hour})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -340,7 +364,11 @@ func (s *scene) caller(w who) identity.Caller {
 
 func (s *scene) person(name string, groups ...string) identity.Person {
 	s.t.Helper()
-	token, err := s.issuer.Sign(identity.TokenSpec{Audience: "console", Subject: name, Tenant: "acme", Groups: groups})
+	from := s.issuer
+	if subject, ok := strings.CutSuffix(name, "@abroad"); ok {
+		from, name = s.abroad, subject
+	}
+	token, err := from.Sign(identity.TokenSpec{Audience: "console", Subject: name, Tenant: "acme", Groups: groups})
 	if err != nil {
 		s.t.Fatal(err)
 	}

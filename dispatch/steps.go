@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type evaluation struct {
 	parts     []record.ApprovalPart // who must be asked, when somebody must
 	expires   time.Duration         // the shortest that a rule states
 	self      bool                  // every asking rule permits it
+	why       bool                  // an asking rule demands that answers say why
 	asked     bool
 	consulted canon.Digest
 	judged    []byte       // versions of what judged the call's objects
@@ -154,6 +156,7 @@ func (e *evaluation) ask(r record.Reason) bool {
 	r.Verdict, r.Place, r.Version, r.Observe = record.RequiresApproval, e.tool.Place, e.tool.Digest.String(), e.tool.Observe
 	if !r.Observe && !e.asked {
 		e.asked = true
+		e.why = e.why || e.tool.Approval.Reason
 		if part, ok := e.a.parts[e.tool.Name]; ok {
 			e.demand(part, e.tool.Approval.Expires, e.tool.Approval.Self)
 		} else {
@@ -182,6 +185,7 @@ func (e *evaluation) demandDefault(quorum int, expires time.Duration) {
 	if expires == 0 {
 		expires = d.Expires
 	}
+	e.why = e.why || d.Reason
 	e.demand(part, expires, d.Self)
 }
 
@@ -275,6 +279,10 @@ func (e *evaluation) checkPolicy(ctx context.Context) bool {
 		if combined.Default {
 			e.demandDefault(combined.Quorum, combined.Expires)
 		}
+		e.why = e.why || combined.Reason
+		if combined.Purpose && e.call.Purpose == "" {
+			return e.say(record.Reason{Rule: "policy purpose", Verdict: record.Deny, Code: record.CodeInvalidArguments, Public: "a purpose must be stated"})
+		}
 	}
 	return true
 }
@@ -355,18 +363,30 @@ func (e *evaluation) decision() record.Decision {
 		}
 	}
 	if d.Verdict == record.RequiresApproval {
-		d.Rule = &record.ApprovalRule{Parts: e.parts, Expires: e.expires, Self: e.self}
+		d.Rule = &record.ApprovalRule{Parts: e.parts, Expires: e.expires, Self: e.self, Reason: e.why}
+		e.ownLogins(d.Rule)
 		if d.Rule.Expires <= 0 {
 			d.Rule.Expires = 4 * time.Hour
 		}
-		if !d.Rule.Named() {
+		if !d.Rule.Reachable(e.call.Owner, e.a.People) {
 			d.Verdict, d.Code, d.Rule = record.Deny, record.CodeNoApprover, nil
 			d.Reasons = append(d.Reasons, record.Reason{Rule: "approvals.default", Verdict: record.Deny, Code: record.CodeNoApprover,
-				Private: "approval is asked for and nobody is named who may give it"})
+				Private: "approval is asked for, and nobody is named who could give it to this principal"})
 		}
 	}
 	d.DecidedBy = e.decidedBy(d.Rule)
 	return d
+}
+
+// ownLogins names the principal's other logins where the principal may answer: the
+// console may be at another issuer than the agent's user.
+func (e *evaluation) ownLogins(rule *record.ApprovalRule) {
+	for i := range rule.Parts {
+		p := &rule.Parts[i]
+		if others := e.a.People.Logins(e.call.Principal)[1:]; p.Principal && rule.Self && len(others) > 0 {
+			p.People = append(slices.Clone(p.People), others...)
+		}
+	}
 }
 
 // decidedBy digests what decided this call: its registry entry, the layers

@@ -57,6 +57,10 @@ type Store interface {
 	// nothing is zero.
 	Levels(ctx context.Context, tenant record.TenantID, counters []record.Counter) ([]record.Level, error)
 
+	// Answered returns questions, pending or approved, that a login said yes to, in the
+	// order of their IDs from after the given one, at most n.
+	Answered(ctx context.Context, tenant record.TenantID, login record.Principal, after record.ApprovalID, n int) ([]record.ApprovalID, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // WorkloadIssuer qualifies the principal of a workload that calls as itself.
-const WorkloadIssuer = "placet:workload"
+const WorkloadIssuer = record.WorkloadIssuer
 
 // Caller is who proposes and dispatches: a tenant, a principal and an agent, with
 // what their issuer says of them. The zero value is nobody.

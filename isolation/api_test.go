@@ -161,6 +161,8 @@ func callRows() []row {
 		{name: "cancel of what has run", door: proposing, object: done, ask: to(post, "/v1/calls/{call}/cancel"), may: mine, done: receipt},
 		{name: "reconcile", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/reconcile", `{"outcome":"succeeded","evidence":"the desk's book"}`),
 			may: who{"operator"}, done: became("succeeded")},
+		{name: "void-answers", door: operating, object: approved, ask: to(post, "/v1/approvals/void", `{"issuer":"urn:placet:dev","subject":"lena","reason":"left"}`),
+			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true},
 	}
 }
 
@@ -240,6 +242,20 @@ func approvalRows() []row {
 		{name: "approve", door: answering, object: asked, ask: to(post, "/v1/approvals/{approval}/approve", answer), may: who{"approver"}, done: isApproved},
 		{name: "reject", door: answering, object: asked, ask: to(post, "/v1/approvals/{approval}/reject", answer), may: who{"approver"}, done: became("denied")},
 	}
+}
+
+// isVoid: the operator's is asked anew. That the other tenant's command moved nothing
+// is seen by the matrix.
+func isVoid(w *world, name string, o *object, _ reply) error {
+	if name != "operator" {
+		return nil
+	}
+	var q struct{ State string }
+	w.ok(w.callers["operator"], request{method: get, path: "/v1/approvals/" + o.approval}, &q)
+	if q.State != "void" || w.stateOf(o) != "approval_pending" {
+		return fmt.Errorf("the question is %s, and the call %s", q.State, w.stateOf(o))
+	}
+	return nil
 }
 
 func isApproved(w *world, _ string, o *object, _ reply) error {

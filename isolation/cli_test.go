@@ -112,6 +112,8 @@ func commands() []row {
 			done: isApproved, columns: the(asAnswerer, who{"owner", "reader"})},
 		{name: "approvals reject", door: replying, object: asked, ask: of("approvals", "reject", "{approval}", "--binding", "{binding}"), may: who{"approver"}, lacks: seers,
 			done: became("denied"), columns: the(asAnswerer, who{"owner", "reader"})},
+		{name: "approvals void", door: operating, object: approved, ask: of("approvals", "void", "--person", "lena@urn:placet:dev", "--reason", "left"),
+			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true, columns: asOperator},
 		{name: "explain", door: proposing, object: asked, ask: of("explain", "act", "--run", "{run}", "--arguments", `{"id":"n"}`), may: mine, columns: asProposer},
 		{name: "audit tail", door: door{viewing.unknown, the(viewing.forbidden, proposers, persons)}, object: asked, ask: of("audit", "tail"), may: readers, own: strangers,
 			done: only(readers, theCall), unlike: true, columns: the(asOperator, who{"reader of the other tenant"})},

@@ -23,6 +23,8 @@ type Combined struct {
 	Quorum  int
 	Expires time.Duration // the shortest that a layer states; 0 when none does
 	Self    bool          // every asking layer that names its terms lets the principal answer
+	Purpose bool          // a layer demands that the proposer stated a purpose
+	Reason  bool          // a layer demands that whoever answers says why
 }
 
 // Combine takes the most restrictive verdict of the opinions that are applied.
@@ -48,7 +50,7 @@ func Combine(opinions []Opinion) Combined {
 	}
 	c.Code = c.code(opinions)
 	if c.Verdict != record.RequiresApproval {
-		c.Parts, c.Default, c.Quorum, c.Expires, c.Self = nil, false, 0, 0, false
+		c.Parts, c.Default, c.Quorum, c.Expires, c.Self, c.Purpose, c.Reason = nil, false, 0, 0, false, false, false
 	}
 	return c
 }
@@ -67,6 +69,7 @@ func (c *Combined) demand(o *Opinion) {
 		c.Quorum = max(c.Quorum, o.Ask.Quorum)
 	}
 	c.Self = c.Self && o.Ask.Self
+	c.Purpose, c.Reason = c.Purpose || o.Ask.Purpose, c.Reason || o.Ask.Reason
 	if e := o.Ask.Expires; e > 0 && (c.Expires == 0 || e < c.Expires) {
 		c.Expires = e
 	}

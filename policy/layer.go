@@ -62,6 +62,8 @@ type Ask struct {
 	Quorum    int      // distinct persons; 0 is 1
 	Expires   time.Duration
 	Self      bool // the principal may answer
+	Purpose   bool // the proposer must have stated a purpose
+	Reason    bool // whoever answers must say why
 }
 
 // Resolve adds what one approver reference of a layer names to part. A

@@ -45,6 +45,19 @@ type Reply struct {
 	At      time.Time    `json:"at"`
 }
 
+// Issuers are where those sign in whom a part names.
+func (p ApprovalPart) Issuers() []string {
+	var out []string
+	for _, g := range p.Groups {
+		out = append(out, g.Issuer)
+	}
+	for _, person := range p.People {
+		out = append(out, person.Issuer)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Eligible reports whether a person in groups may answer a part of a rule.
 func (p ApprovalPart) Eligible(person Principal, groups []Group, caller Principal) bool {
 	if p.Principal && person == caller {
@@ -65,41 +78,61 @@ func (r ApprovalRule) Eligible(person Principal, groups []Group, caller Principa
 	return slices.ContainsFunc(r.Parts, func(p ApprovalPart) bool { return p.Eligible(person, groups, caller) })
 }
 
+// Barred reports whether a person's yes cannot count, whoever names them: they are
+// the agent itself, or not certainly another person than the one it acts for, unless
+// every part permits that.
+func (r ApprovalRule) Barred(person Principal, by Owner, people *People) bool {
+	agent := Principal{Issuer: by.Principal.Issuer, Subject: string(by.Agent)}
+	return people.Same(person, agent) || !r.Self && !people.Apart(person, by.Principal)
+}
+
 // Met reports whether every part has its quorum of distinct persons who said yes
 // to this binding (rules D5, D8). A rule without parts is never met.
-func (r ApprovalRule) Met(answers []Reply, binding canon.Digest, caller Principal) bool {
+func (r ApprovalRule) Met(answers []Reply, binding canon.Digest, by Owner, people *People) bool {
 	if len(r.Parts) == 0 {
 		return false
 	}
 	for _, part := range r.Parts {
-		var yes []Principal
-		for _, a := range answers {
-			if a.Word != Yes || a.Binding != binding || slices.Contains(yes, a.Person) {
-				continue
-			}
-			if a.Person == caller && !r.Self {
-				continue
-			}
-			if part.Eligible(a.Person, a.Groups, caller) {
-				yes = append(yes, a.Person)
-			}
-		}
-		if len(yes) < max(part.Quorum, 1) {
+		if r.Said(part, answers, binding, by, people) < max(part.Quorum, 1) {
 			return false
 		}
 	}
 	return true
 }
 
-// Named reports whether anybody could answer.
-func (r ApprovalRule) Named() bool {
-	if len(r.Parts) == 0 {
-		return false
+// Said is how many distinct persons said yes to this binding for a part of the rule.
+func (r ApprovalRule) Said(part ApprovalPart, answers []Reply, binding canon.Digest, by Owner, people *People) int {
+	var yes []Principal
+	for _, a := range answers {
+		if a.Word != Yes || a.Binding != binding || r.Barred(a.Person, by, people) {
+			continue
+		}
+		if people.Known(a.Person) && part.Eligible(a.Person, a.Groups, by.Principal) {
+			yes = append(yes, a.Person)
+		}
 	}
-	for _, p := range r.Parts {
-		if len(p.Groups) == 0 && len(p.People) == 0 && !(p.Principal && r.Self) {
+	return people.Count(yes)
+}
+
+// Reachable reports whether answers could meet the rule. Who is in a group is not
+// known here; that one of its issuer's people could count is enough.
+func (r ApprovalRule) Reachable(by Owner, people *People) bool {
+	for _, part := range r.Parts {
+		if slices.ContainsFunc(part.Groups, func(g Group) bool { return r.Self || people.Others(g.Issuer, by.Principal) }) {
+			continue
+		}
+		var may []Principal
+		for _, person := range part.People {
+			if !r.Barred(person, by, people) {
+				may = append(may, person)
+			}
+		}
+		if part.Principal && r.Self && by.Principal.Issuer != WorkloadIssuer {
+			may = append(may, by.Principal)
+		}
+		if people.Count(may) < max(part.Quorum, 1) {
 			return false
 		}
 	}
-	return true
+	return len(r.Parts) > 0
 }

@@ -341,7 +341,7 @@ func (f *Facts) voids(a *Approval, s Step, who Who) {
 // Answer adds a person's answer to a question. A yes that completes the rule
 // approves it, and moves nothing else: the call is moved by the boundary alone.
 // A no rejects it, denies the call and stays for equal effects in the lineage.
-func Answer(a Approval, c Call, r Reply, decision Decision) (Change, error) {
+func Answer(a Approval, c Call, r Reply, decision Decision, people *People) (Change, error) {
 	s := Step{At: r.At, Who: Who{Principal: &r.Person}, Decision: decision}
 	if a.State != Pending {
 		return Change{}, Errorf(Conflict, "the question %s is already %s", a.ID, a.State)
@@ -359,7 +359,7 @@ func Answer(a Approval, c Call, r Reply, decision Decision) (Change, error) {
 	f := Facts{At: r.At, Events: []Event{event(EventAnswered)}}
 	switch r.Word {
 	case Yes:
-		if after.Rule.Met(after.Answers, a.Binding, a.Principal) {
+		if after.Rule.Met(after.Answers, a.Binding, a.Owner, people) {
 			after.State = Approved
 			f.Events = append(f.Events, event(EventApproved))
 		}

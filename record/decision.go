@@ -125,6 +125,7 @@ type ApprovalRule struct {
 	Expires time.Duration  `json:"expires"` // the shortest of all parts
 	Self    bool           `json:"self"`    // the principal may answer; only if all parts permit
 	Passkey bool           `json:"passkey,omitempty"`
+	Reason  bool           `json:"reason,omitempty"` // every answer must say why
 }
 
 // ApprovalPart is one rule's demand.

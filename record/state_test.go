@@ -53,7 +53,7 @@ func try(from, to record.State, by record.Cause) (record.Change, error) {
 		if by == record.ByPerson {
 			q := question(c, record.Pending)
 			c.Approval = q.ID
-			return record.Answer(*q, c, record.Reply{Person: record.Principal{Issuer: "i", Subject: "lena"}, Word: record.No, Binding: q.Binding, At: at}, record.Decision{})
+			return record.Answer(*q, c, record.Reply{Person: record.Principal{Issuer: "i", Subject: "lena"}, Word: record.No, Binding: q.Binding, At: at}, record.Decision{}, nil)
 		}
 		return record.Refuse(c, s, open)
 	case record.Succeeded, record.Failed, record.Unknown:
@@ -276,7 +276,7 @@ func TestRuleMet(t *testing.T) {
 		"no parts":                    {record.ApprovalRule{}, []record.Reply{yes("lena", leads)}, false},
 		"equal group, another issuer": {two, []record.Reply{yes("lena", leads), yes("max", record.Group{Issuer: "other", Name: "leads"})}, false},
 	} {
-		if got := tc.rule.Met(tc.answers, b, anna); got != tc.want {
+		if got := tc.rule.Met(tc.answers, b, record.Owner{Principal: anna}, nil); got != tc.want {
 			t.Errorf("%s: met %t", name, got)
 		}
 	}

@@ -161,6 +161,7 @@ type Asking struct {
 	Self      bool          `yaml:"self" doc:"The principal of the call may be one of them."`
 	Expires   time.Duration `yaml:"expires" doc:"How long the question and its yes hold."`
 	Purpose   Purpose       `yaml:"purpose" doc:"required: the proposer must state a purpose."`
+	Reason    Reason        `yaml:"reason" doc:"required: whoever answers must say why, for yes and for no."`
 
 	Passkey yamlfile.Later `yaml:"passkey" doc:"The answer needs a passkey."`
 }
@@ -244,3 +245,8 @@ func (Mode) Choices() []string { return []string{"enforce", "observe"} }
 type Purpose string
 
 func (Purpose) Choices() []string { return []string{"required"} }
+
+// Reason says whether an answer must say why.
+type Reason string
+
+func (Reason) Choices() []string { return []string{"required"} }

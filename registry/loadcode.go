@@ -72,6 +72,7 @@ func (b *builder) sound(d Declared, place yamlfile.Place) bool {
 	word("mode", string(e.Mode), e.Mode.Choices())
 	word("approval.when", string(e.Approval.When), e.Approval.When.Choices())
 	word("approval.purpose", string(e.Approval.Purpose), e.Approval.Purpose.Choices())
+	word("approval.reason", string(e.Approval.Reason), e.Approval.Reason.Choices())
 	word("repeat.answer", cmp.Or(string(e.Repeat.Answer), "(none)"), e.Repeat.Answer.Choices())
 	word("retry", string(or(e.Retry, RetryNever)), RetryNever.Choices())
 	number("per_minute", or(e.PerMinute, 0))

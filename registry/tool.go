@@ -76,6 +76,7 @@ type Approval struct {
 	Self      bool          //
 	Expires   time.Duration // 0 means the configured default
 	Purpose   bool          // the proposer must state a purpose
+	Reason    bool          // whoever answers must say why
 }
 
 // Repeat is what an equal call gets that already succeeded (rule A7).

@@ -20,6 +20,7 @@ type approvalsCommand struct {
 	Show    approvalsShow `cmd:"" help:"Show a question with all that an answer binds."`
 	Approve approvalsYes  `cmd:"" help:"Approve a call."`
 	Reject  approvalsNo   `cmd:"" help:"Reject a call."`
+	Void    approvalsVoid `cmd:"" help:"Take back a person's answers that no call has used."`
 }
 
 type approvalsList struct {

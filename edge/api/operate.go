@@ -14,6 +14,8 @@ func (d *door) registerOperate() {
 		describe("Needs the permission operate. The evidence and who gave it are recorded with the outcome.")), d.reconcile)
 	add(d, d.operation("reload", http.MethodPost, "/v1/reload", "Read the registry and policy files again and activate them", d.asOperator, tag("operate"),
 		describe("Needs the permission operate. On any error, and when the files are not the version asked for, the old version stays.")), d.reloadFiles)
+	add(d, d.operation("void-answers", http.MethodPost, "/v1/approvals/void", "Take back a person's answers that no call has used", d.asOperator, tag("operate"),
+		describe("Needs the permission operate. Each question that the person said yes to, by any of their logins, is void and asked anew. It stops no later answer.")), d.voidAnswers)
 	add(d, d.operation("list-overrides", http.MethodGet, "/v1/overrides", "List every setting that weakens a default", d.asReader, tag("operate")), d.listOverrides)
 }
 
@@ -51,6 +53,29 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*callOutput, 
 		return nil, hidden(err, "call")
 	}
 	return &callOutput{Body: callView(c, viewer{operator: o})}, nil
+}
+
+type voidInput struct {
+	Body struct {
+		Issuer  string `json:"issuer" minLength:"1" maxLength:"2000" doc:"The issuer of one of the person's logins."`
+		Subject string `json:"subject" minLength:"1" maxLength:"512" doc:"The subject of that login."`
+		Reason  string `json:"reason" minLength:"1" maxLength:"2000" doc:"Why; for the record."`
+	}
+}
+
+// Voided is what came of taking answers back.
+type Voided struct {
+	Voided int `json:"voided" doc:"How many questions are asked anew."`
+}
+
+type voidOutput struct{ Body Voided }
+
+func (d *door) voidAnswers(ctx context.Context, in *voidInput) (*voidOutput, error) {
+	n, err := d.boundary.VoidAnswers(ctx, operator(ctx), record.Principal{Issuer: in.Body.Issuer, Subject: in.Body.Subject}, in.Body.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return &voidOutput{Body: Voided{n}}, nil
 }
 
 type reloadOutput struct{ Body Reloaded }

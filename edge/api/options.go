@@ -32,6 +32,7 @@ type Boundary interface {
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
+	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Usage(context.Context, identity.Caller, record.RunID) ([]dispatch.Use, error)
 	Used([]dispatch.Counted) []dispatch.Use

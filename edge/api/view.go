@@ -187,6 +187,7 @@ type ApprovalView struct {
 	Targets   []record.Target      `json:"targets" nullable:"false"`
 	Rule      []PartView           `json:"rule" nullable:"false" doc:"Each part must be met."`
 	Self      bool                 `json:"self" doc:"The call's own principal may answer."`
+	Reason    bool                 `json:"reason_required" doc:"An answer must say why, in its note."`
 	Answers   []ReplyView          `json:"answers" nullable:"false"`
 	Replaces  record.ApprovalID    `json:"replaces,omitempty" doc:"The voided question whose place it takes."`
 	Asked     time.Time            `json:"asked_at"`
@@ -219,7 +220,7 @@ func approvalView(l dispatch.Loaded, now time.Time, v viewer) ApprovalView {
 	a := *l.Approval
 	view := ApprovalView{
 		ID: a.ID, State: a.State, Binding: a.Binding.String(), Code: a.Code, Call: callView(l.Call, v),
-		Targets: append([]record.Target{}, l.Call.Targets...), Self: a.Rule.Self, Replaces: a.Replaces,
+		Targets: append([]record.Target{}, l.Call.Targets...), Self: a.Rule.Self, Reason: a.Rule.Reason, Replaces: a.Replaces,
 		Rule: []PartView{}, Answers: []ReplyView{}, Asked: a.Asked, Expires: a.Expires, Changed: a.Changed,
 		Remaining: max(0, int64(a.Expires.Sub(now)/time.Second)),
 	}

@@ -53,6 +53,7 @@ func (o things) operations() []operation {
 		{"GET", "/v1/approvals/" + o.approval, "", "viewers", true},
 		{"POST", "/v1/approvals/" + o.approval + "/approve", `{"binding":"` + o.binding + `"}`, "persons", true},
 		{"POST", "/v1/approvals/" + o.approval + "/reject", `{"binding":"` + o.binding + `"}`, "persons", true},
+		{"POST", "/v1/approvals/void", `{"issuer":"urn:test","subject":"nobody","reason":"r"}`, "operators", false},
 		{"GET", "/v1/events?call=" + o.call, "", "viewers", true},
 		{"GET", "/v1/events?run=" + o.run, "", "viewers", true},
 		{"GET", "/v1/events/stream?call=" + o.call, "", "viewers", true},

@@ -123,7 +123,7 @@ func (c *Console) rowOf(v viewer, l dispatch.Loaded, now time.Time) row {
 	r := row{ID: a.ID, Effect: foldAs(first, 200, 0, sentence), For: l.Call.Principal.Subject, Agent: string(l.Call.Agent), Tool: l.Call.Tool.Name, Run: l.Call.Run,
 		Why: asked(a.Code), State: a.State, Call: l.Call.State, Asked: a.Asked, Left: left(a.Expires.Sub(now)), Expires: a.Expires, Soon: a.Expires.Sub(now) < 15*time.Minute}
 	need, have := 0, 0
-	for _, p := range partsOf(*a) {
+	for _, p := range partsOf(*a, c.people()) {
 		need, have = need+p.Quorum, have+min(p.Yes, p.Quorum)
 	}
 	if need > 1 {

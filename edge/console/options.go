@@ -19,6 +19,7 @@ type Boundary interface {
 	Question(context.Context, identity.Person, record.ApprovalID) (dispatch.Loaded, error)
 	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
 	RejectRun(context.Context, identity.Person, record.RunID, []dispatch.Shown, string) (int, error)
+	Barred(identity.Person, record.Approval) string
 	Current() *dispatch.Active
 	Used([]dispatch.Counted) []dispatch.Use
 }

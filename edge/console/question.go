@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,8 +44,9 @@ type questionView struct {
 	Parts       []part
 	Answers     []given
 	Mine        *given
-	May         bool // this person can answer it now
-	Passkey     bool // but not here
+	May         bool   // this person can answer it now
+	Barred      string // but their yes would not count, and why
+	Passkey     bool   // but not here
 	Newer       record.ApprovalID
 	Others      []row // more of the same run that wait for this person
 	All         []dispatch.Shown
@@ -118,7 +118,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	a, now := *l.Approval, c.o.Clock()
 	effect, rest := effectOf(l.Call)
 	view := questionView{Loaded: l, Effect: effect, Purpose: fold(l.Call.Purpose, 300, 2000), Why: asked(a.Code), Arguments: valueOf(l.Call.Arguments),
-		Left: left(a.Expires.Sub(now)), Parts: partsOf(a), Passkey: a.Rule.Passkey, Settled: settled(l)}
+		Left: left(a.Expires.Sub(now)), Parts: partsOf(a, c.people()), Passkey: a.Rule.Passkey, Settled: settled(l)}
 	if active := c.o.Boundary.Current(); active != nil {
 		view.Environment = active.Environment
 	}
@@ -144,6 +144,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	}
 	view.Mine = answerOf(a, v)
 	view.May = v.may(l) && a.State == record.Pending && view.Mine == nil && now.Before(a.Expires)
+	view.Barred = c.o.Boundary.Barred(v.person, a)
 	view.Outcome = outcomeOf(l, now)
 	var err error
 	if view.Changed, err = c.changedSince(ctx, v, l.Call); err != nil {
@@ -173,7 +174,15 @@ func effectOf(c record.Call) (folded, []string) {
 	return foldAs(lines[0], foldAt, foldMost, sentence), lines[1:]
 }
 
-func partsOf(a record.Approval) []part {
+// people is who is one person by what is active.
+func (c *Console) people() *record.People {
+	if active := c.o.Boundary.Current(); active != nil {
+		return active.People
+	}
+	return nil
+}
+
+func partsOf(a record.Approval, people *record.People) []part {
 	var out []part
 	for _, p := range a.Rule.Parts {
 		view := part{From: p.From, Quorum: max(p.Quorum, 1)}
@@ -186,13 +195,7 @@ func partsOf(a record.Approval) []part {
 		if p.Principal {
 			view.Who = append(view.Who, "the person it is for")
 		}
-		var yes []record.Principal // as ApprovalRule.Met counts them (rule D5)
-		for _, r := range a.Answers {
-			if r.Word == record.Yes && r.Binding == a.Binding && !slices.Contains(yes, r.Person) && p.Eligible(r.Person, r.Groups, a.Principal) {
-				yes = append(yes, r.Person)
-			}
-		}
-		view.Yes = len(yes)
+		view.Yes = a.Rule.Said(p, a.Answers, a.Binding, a.Owner, people)
 		out = append(out, view)
 	}
 	return out
@@ -399,6 +402,11 @@ func difference(old, now record.Approval) []string {
 	if fmt.Sprint(old.Rule.Parts) != fmt.Sprint(now.Rule.Parts) {
 		out = append(out, "Who is asked, or how many of them.")
 	}
+	was, is := old.Rule, now.Rule
+	was.Parts, is.Parts = nil, nil
+	if fmt.Sprint(was) != fmt.Sprint(is) {
+		out = append(out, "How long an answer holds, or what it needs.")
+	}
 	if old.Code != now.Code {
 		out = append(out, "Why it is asked: before, because "+asked(old.Code)+".")
 	}
@@ -406,7 +414,7 @@ func difference(old, now record.Approval) []string {
 		out = append(out, "Who it is for, or which agent asks.")
 	}
 	if len(out) == 0 {
-		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn.")
+		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn. Or an answer was taken back.")
 	}
 	return append(out, "The time for an answer starts anew.")
 }

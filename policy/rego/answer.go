@@ -105,11 +105,23 @@ func askOf(t *ast.Term) (*policy.Ask, error) {
 				return errors.New("approval.self is neither true nor false")
 			}
 			ask.Self = bool(b)
+		case "purpose":
+			ask.Purpose, err = required("approval.purpose", v)
+		case "reason":
+			ask.Reason, err = required("approval.reason", v)
 		default:
 			err = fmt.Errorf("approval has an unknown member %.40s", k)
 		}
 		return err
 	})
+}
+
+// required reads the one word that a demand is stated by.
+func required(what string, t *ast.Term) (bool, error) {
+	if s, ok := t.Value.(ast.String); !ok || s != "required" {
+		return false, errors.New(what + ` is not "required"`)
+	}
+	return true, nil
 }
 
 func textOf(what string, t *ast.Term) (string, error) {

@@ -24,6 +24,7 @@ func TestQueriesUseTheirIndexes(t *testing.T) {
 		{"calls_occurrence", selectSame},
 		{"calls_run", selectOpen},
 		{"calls_run", selectWaiting},
+		{"approvals_state", selectAnswered},
 		{"runs_delegated", selectReady},
 		{"calls_run", selectReady},
 		{"calls_due", `SELECT id FROM calls WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?`},

@@ -330,6 +330,17 @@ func (s *Store) Ready(ctx context.Context, tenant record.TenantID, after record.
 	return out, err
 }
 
+// Answered implements dispatch.Store.
+func (s *Store) Answered(ctx context.Context, tenant record.TenantID, login record.Principal, after record.ApprovalID, n int) (out []record.ApprovalID, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return each(conn, selectAnswered, func(stmt *sqlite.Stmt) error {
+			out = append(out, record.ApprovalID(stmt.ColumnText(0)))
+			return nil
+		}, tenant, after, login.Issuer, login.Subject, int64(n))
+	})
+	return out, err
+}
+
 // callRef names a call.
 type callRef struct {
 	tenant record.TenantID

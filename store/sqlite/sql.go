@@ -82,6 +82,10 @@ const (
 		AND state = 'approval_pending' AND tool = ? AND EXISTS (SELECT 1 FROM approvals
 			WHERE approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved' AND approvals.expires > ?)
 		ORDER BY id DESC LIMIT 1`
+	// Few questions are open, so those are walked.
+	selectAnswered = `SELECT id FROM approvals INDEXED BY approvals_state WHERE tenant = ? AND (state = 'pending' OR state = 'approved') AND id > ?
+		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id
+			AND answers.issuer = ? AND answers.subject = ? AND answers.word = 'approved') ORDER BY id LIMIT ?`
 	// Few runs hold a delegation, so those are walked first.
 	selectReady = `SELECT calls.tenant, calls.id FROM runs INDEXED BY runs_delegated
 		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + ` AND calls.state = 'approval_pending'

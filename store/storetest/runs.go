@@ -93,14 +93,14 @@ func delegation(t *testing.T, b *bench) {
 		if now := ready(); len(now) != 0 && run.ID != bare.ID {
 			t.Fatalf("a question without an answer is ready: %v", now)
 		}
-		yes, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow))
+		yes, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow), nil)
 		b.apply(t, yes, err)
 		if now := ready(); len(now) != 1 || b.load(t, "acme", now[0]).Run.ID != r.ID {
 			t.Fatalf("ready are %v, want the one call of the run that holds a delegation", now)
 		}
 	}
 	second, q := b.held(t, got, `{"amount":7}`, 1)
-	yes, err := record.Answer(q, second, b.reply("lena", q, record.Yes), b.decision(record.Allow))
+	yes, err := record.Answer(q, second, b.reply("lena", q, record.Yes), b.decision(record.Allow), nil)
 	b.apply(t, yes, err)
 	if now := ready(); len(now) != 2 || now[0] == now[1] {
 		t.Fatalf("ready are %v, want both calls, page by page", now)

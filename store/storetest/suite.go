@@ -53,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		"Lists":            lists,
 		"Transfer":         transfer,
 		"Delegation":       delegation,
+		"Answered":         answered,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -511,7 +512,7 @@ func approvalOnce(t *testing.T, b *bench) {
 	b.linger()
 	r := b.openRun(t, owner("acme"), false)
 	c, q := b.held(t, r, `{"amount":1}`, 1)
-	change, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow))
+	change, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow), nil)
 	b.apply(t, change, err)
 	l := b.load(t, "acme", c.ID)
 	if l.Approval.State != record.Approved || l.Call.State != record.ApprovalPending {
@@ -545,7 +546,7 @@ func quorumRace(t *testing.T, b *bench) {
 				if err != nil {
 					return err
 				}
-				change, err := record.Answer(*l.Approval, l.Call, b.reply(person, *l.Approval, record.Yes), b.decision(record.Allow))
+				change, err := record.Answer(*l.Approval, l.Call, b.reply(person, *l.Approval, record.Yes), b.decision(record.Allow), nil)
 				if err != nil {
 					return err
 				}
@@ -571,10 +572,10 @@ func quorumRace(t *testing.T, b *bench) {
 func onePersonOneVote(t *testing.T, b *bench) {
 	r := b.openRun(t, owner("acme"), false)
 	c, q := b.held(t, r, `{"amount":1}`, 2)
-	first, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow))
+	first, err := record.Answer(q, c, b.reply("lena", q, record.Yes), b.decision(record.Allow), nil)
 	b.apply(t, first, err)
 	l := b.load(t, "acme", c.ID)
-	second, err := record.Answer(*l.Approval, l.Call, b.reply("lena", q, record.Yes), b.decision(record.Allow))
+	second, err := record.Answer(*l.Approval, l.Call, b.reply("lena", q, record.Yes), b.decision(record.Allow), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -589,7 +590,7 @@ func onePersonOneVote(t *testing.T, b *bench) {
 func rejection(t *testing.T, b *bench) {
 	r := b.openRun(t, owner("acme"), false)
 	c, q := b.held(t, r, `{"amount":1}`, 1)
-	change, err := record.Answer(q, c, b.reply("lena", q, record.No), b.decision(record.Deny))
+	change, err := record.Answer(q, c, b.reply("lena", q, record.No), b.decision(record.Deny), nil)
 	b.apply(t, change, err)
 	l := b.load(t, "acme", c.ID)
 	if l.Approval.State != record.Rejected || l.Call.State != record.Denied {
