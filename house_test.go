@@ -27,6 +27,9 @@ var house = map[string][]string{
 	"credential":            {"canon", "record"},
 	"credential/issuertest": {}, // tests only
 
+	"passkey":             {"canon", "record"}, // what people sign answers with
+	"passkey/passkeytest": {},                  // a device, for tests
+
 	"identity":            {"canon", "record"},
 	"identity/idptest":    {},         // a real provider, for tests
 	"trust":               {"record"}, // roots of authorities: files and the SPIFFE Workload API

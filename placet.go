@@ -29,6 +29,7 @@ import (
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -94,6 +95,7 @@ type Placet struct {
 	servers  *toolmcp.Invoker
 	engine   *rego.Engine
 	signer   *credential.Signer
+	passkeys *passkey.Keys  // nil where nobody can use one
 	issuer   *issuer.Issuer // nil without users of its own
 	profiles *credential.Profiles
 	sources  *credential.Delegations // nil: no issuer is a live source
@@ -136,6 +138,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.signer, err = o.openSigner(); err != nil {
 		return nil, err
 	}
+	if p.passkeys, err = o.openPasskeys(); err != nil {
+		return nil, err
+	}
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
@@ -153,7 +158,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		away = delegations{p.sources, p.verifier}
 	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: chooser{handlers, p.servers}, Clock: o.Clock,
-		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away})
+		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed()})
 	if err != nil {
 		return nil, err
 	}

@@ -304,6 +304,7 @@ type Approvers struct {
 	Approvers []string      `yaml:"approvers,required" doc:"group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER."`
 	Quorum    int           `yaml:"quorum" default:"1" doc:"How many distinct persons must say yes."`
 	Expires   time.Duration `yaml:"expires" default:"4h" doc:"How long the question and its yes hold."`
+	Passkey   bool          `yaml:"passkey" doc:"A yes counts only if it is signed with the approver's passkey."`
 }
 
 // Console is the login of the console, as a client of one of the issuers. Its

@@ -34,6 +34,8 @@ type evaluation struct {
 	expires   time.Duration         // the shortest that a rule states
 	self      bool                  // every asking rule permits it
 	asked     bool
+	passkey   bool                // some rule demands that a yes is signed
+	rests     []record.PasskeyRef // the passkeys that the approval rests on
 	consulted canon.Digest
 	judged    []byte       // versions of what judged the call's objects
 	route     record.Route // how it reached dispatch, where that is not how it was proposed
@@ -174,6 +176,7 @@ func (e *evaluation) demandDefault(quorum int, expires time.Duration) {
 		e.demand(record.ApprovalPart{From: "default"}, 0, false) // nobody: no_approver
 		return
 	}
+	e.passkey = e.passkey || d.Passkey
 	part := d.Part
 	part.Quorum = max(part.Quorum, quorum, 1)
 	if expires == 0 {
@@ -263,6 +266,7 @@ func (e *evaluation) checkPolicy(ctx context.Context) bool {
 		e.reasons = append(e.reasons, r)
 	}
 	if combined.Verdict == record.RequiresApproval && !e.tool.Observe {
+		e.passkey = e.passkey || combined.Passkey
 		for _, p := range combined.Parts {
 			e.demand(p, combined.Expires, combined.Self)
 		}
@@ -349,7 +353,9 @@ func (e *evaluation) decision() record.Decision {
 		}
 	}
 	if d.Verdict == record.RequiresApproval {
-		d.Rule = &record.ApprovalRule{Parts: e.parts, Expires: e.expires, Self: e.self}
+		// The entry's demand holds whoever asks.
+		d.Rule = &record.ApprovalRule{Parts: e.parts, Expires: e.expires, Self: e.self,
+			Passkey: e.passkey || e.tool.Approval.Passkey && !e.tool.Observe}
 		if d.Rule.Expires <= 0 {
 			d.Rule.Expires = 4 * time.Hour
 		}
@@ -423,6 +429,7 @@ func (e *evaluation) premise() *record.Premise {
 	if e.call.State == record.None {
 		p.Seen = e.prior.Seen
 	}
+	p.Passkeys = e.rests
 	p.Delegated = e.route == record.RouteDelegate
 	p.Touch = e.now.Sub(e.run.Active) > e.b.limits.Idle/8
 	return p

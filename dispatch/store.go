@@ -53,6 +53,10 @@ type Store interface {
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
+	// Passkeys returns those of a person, oldest first. What it says of them is not
+	// believed: they are sealed.
+	Passkeys(ctx context.Context, tenant record.TenantID, person record.Principal) ([]record.Passkey, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }

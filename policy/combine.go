@@ -22,6 +22,7 @@ type Combined struct {
 	Default bool
 	Quorum  int
 	Expires time.Duration // the shortest that a layer states; 0 when none does
+	Passkey bool          // some asking layer demands it
 	Self    bool          // every asking layer that names its terms lets the principal answer
 }
 
@@ -48,7 +49,7 @@ func Combine(opinions []Opinion) Combined {
 	}
 	c.Code = c.code(opinions)
 	if c.Verdict != record.RequiresApproval {
-		c.Parts, c.Default, c.Quorum, c.Expires, c.Self = nil, false, 0, 0, false
+		c.Parts, c.Default, c.Quorum, c.Expires, c.Self, c.Passkey = nil, false, 0, 0, false, false
 	}
 	return c
 }
@@ -67,6 +68,7 @@ func (c *Combined) demand(o *Opinion) {
 		c.Quorum = max(c.Quorum, o.Ask.Quorum)
 	}
 	c.Self = c.Self && o.Ask.Self
+	c.Passkey = c.Passkey || o.Ask.Passkey
 	if e := o.Ask.Expires; e > 0 && (c.Expires == 0 || e < c.Expires) {
 		c.Expires = e
 	}

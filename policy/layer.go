@@ -62,6 +62,7 @@ type Ask struct {
 	Quorum    int      // distinct persons; 0 is 1
 	Expires   time.Duration
 	Self      bool // the principal may answer
+	Passkey   bool // a yes must be signed with a passkey
 }
 
 // Resolve adds what one approver reference of a layer names to part. A

@@ -43,6 +43,11 @@ type Reply struct {
 	Note    string       `json:"note,omitempty"`
 	Binding canon.Digest `json:"binding"`
 	At      time.Time    `json:"at"`
+	Proof   *Proof       `json:"proof,omitempty"` // what it was signed with; see passkey.go
+
+	// Proved says that Proof was verified in this request. It is never stored:
+	// whoever counts answers verifies them first.
+	Proved bool `json:"-"`
 }
 
 // Eligible reports whether a person in groups may answer a part of a rule.
@@ -78,6 +83,9 @@ func (r ApprovalRule) Met(answers []Reply, binding canon.Digest, caller Principa
 				continue
 			}
 			if a.Person == caller && !r.Self {
+				continue
+			}
+			if r.Passkey && !a.Proved {
 				continue
 			}
 			if part.Eligible(a.Person, a.Groups, caller) {

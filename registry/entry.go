@@ -158,8 +158,7 @@ type Asking struct {
 	Self      bool          `yaml:"self" doc:"The principal of the call may be one of them."`
 	Expires   time.Duration `yaml:"expires" doc:"How long the question and its yes hold."`
 	Purpose   Purpose       `yaml:"purpose" doc:"required: the proposer must state a purpose."`
-
-	Passkey yamlfile.Later `yaml:"passkey" doc:"The answer needs a passkey."`
+	Passkey   bool          `yaml:"passkey" doc:"A yes counts only if it is signed with the approver's passkey."`
 }
 
 // Hints names what people write for a key.

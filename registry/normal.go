@@ -44,6 +44,7 @@ func normalForm(t *Tool) []byte {
 		Self         bool            `json:"self,omitempty"`
 		Expires      string          `json:"expires,omitempty"`
 		Purpose      bool            `json:"purpose,omitempty"`
+		Passkey      bool            `json:"passkey,omitempty"`
 		RepeatWithin string          `json:"repeat_within"`
 		RepeatAnswer RepeatAnswer    `json:"repeat_answer"`
 		Retry        Retry           `json:"retry"`
@@ -58,7 +59,7 @@ func normalForm(t *Tool) []byte {
 		PerMinute: t.PerMinute, PerRun: t.PerRun, Concurrent: t.Concurrent, Timeout: t.Timeout.String(),
 		Targets: t.Targets, SameEffect: t.SameEffect, Idempotency: t.IdempotencyArgument,
 		Effect: t.Effect.String(), When: t.Approval.When, Approvers: t.Approval.Approvers,
-		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose,
+		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Passkey: t.Approval.Passkey,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards,
 	}

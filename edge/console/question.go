@@ -45,8 +45,9 @@ type questionView struct {
 	Parts       []part
 	Answers     []given
 	Mine        *given
-	May         bool // this person can answer it now
-	Passkey     bool // but not here
+	May         bool      // this person can answer it now
+	Passkey     bool      // a yes is signed
+	Sign        *signForm // with one of these; nil: the viewer has none
 	Newer       record.ApprovalID
 	Others      []row // more of the same run that wait for this person
 	All         []dispatch.Shown
@@ -99,6 +100,9 @@ func (c *Console) question(w http.ResponseWriter, r *http.Request, v viewer) err
 
 func (c *Console) showQuestion(w http.ResponseWriter, r *http.Request, status int, v viewer, view questionView) error {
 	p := page{Title: "A question", Body: view}
+	if view.Sign != nil {
+		p.Passkeys = passkeyPath
+	}
 	switch state := view.Loaded.Approval.State; {
 	case view.Mismatch:
 		p.Title = "What you saw is not what would run"
@@ -152,6 +156,11 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	if err := c.nextOf(ctx, v, &view); err != nil || !view.May {
 		return view, err
 	}
+	if view.Passkey {
+		if view.Sign, err = c.signForm(ctx, v, a); err != nil {
+			return view, err
+		}
+	}
 	return view, c.othersOf(ctx, v, &view)
 }
 
@@ -188,6 +197,9 @@ func partsOf(a record.Approval) []part {
 		}
 		var yes []record.Principal // as ApprovalRule.Met counts them (rule D5)
 		for _, r := range a.Answers {
+			if a.Rule.Passkey && r.Proof == nil {
+				continue
+			}
 			if r.Word == record.Yes && r.Binding == a.Binding && !slices.Contains(yes, r.Person) && p.Eligible(r.Person, r.Groups, a.Principal) {
 				yes = append(yes, r.Person)
 			}
@@ -343,14 +355,7 @@ func (c *Console) answerWith(word record.Word) inPage {
 		if err := seen.UnmarshalText([]byte(r.PostForm.Get("binding"))); err != nil || seen.IsZero() {
 			return record.Errorf(record.Invalid, "the form does not say what it showed; nothing was done. Open the page again")
 		}
-		l, err := c.o.Boundary.Question(r.Context(), v.person, id)
-		if err != nil {
-			return hide(err)
-		}
-		if l.Approval.Rule.Passkey {
-			return record.Errorf(record.Unsupported, "this question is answered with a passkey, which this console cannot ask for; nothing was done")
-		}
-		_, err = c.o.Boundary.Reply(r.Context(), v.person, id, seen, word, strings.TrimSpace(r.PostForm.Get("note")))
+		_, err := c.o.Boundary.ReplySigned(r.Context(), v.person, id, seen, word, strings.TrimSpace(r.PostForm.Get("note")), []byte(r.PostForm.Get("passkey")))
 		if err == nil {
 			http.Redirect(w, r, home+"/approvals/"+string(id), http.StatusSeeOther)
 			return nil

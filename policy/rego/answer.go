@@ -105,6 +105,12 @@ func askOf(t *ast.Term) (*policy.Ask, error) {
 				return errors.New("approval.self is neither true nor false")
 			}
 			ask.Self = bool(b)
+		case "passkey":
+			b, ok := v.Value.(ast.Boolean)
+			if !ok {
+				return errors.New("approval.passkey is neither true nor false")
+			}
+			ask.Passkey = bool(b)
 		default:
 			err = fmt.Errorf("approval has an unknown member %.40s", k)
 		}
