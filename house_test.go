@@ -54,7 +54,7 @@ var house = map[string][]string{
 	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "identity", "record", "registry"},
-	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "policy", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "passkey", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
 	"edge/front":      {},
 }

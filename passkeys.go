@@ -35,6 +35,14 @@ func (p *Placet) sealed() dispatch.Passkeys {
 	return p.passkeys
 }
 
+// evidence makes what proves who signed an answer; nil where nobody signs.
+func (p *Placet) evidence() func(record.Call, record.Approval) passkey.Evidence {
+	if p.passkeys == nil {
+		return nil
+	}
+	return p.passkeys.Evidence
+}
+
 // checkPasskeys refuses rules that nobody could ever meet.
 func (p *Placet) checkPasskeys(s *registry.Snapshot) error {
 	_, why := p.o.passkeySite()

@@ -10,6 +10,7 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -67,6 +68,7 @@ type Options struct {
 
 	Reload    func(ctx context.Context, by string, order ReloadOrder) (Reloaded, error) // nil: not supported
 	Overrides func() []registry.Override                                                // nil: not supported
+	Evidence  func(record.Call, record.Approval) passkey.Evidence                       // nil: no passkeys are used here
 	Ready     func(context.Context) error                                               // nil: always ready
 
 	Log    *slog.Logger     // nil: discarded

@@ -5,12 +5,34 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
 )
 
 func (d *door) registerPasskeys() {
 	add(d, d.operation("revoke-passkeys", http.MethodPost, "/v1/passkeys/revoke", "Remove all passkeys of a person", d.asOperator, tag("operate"),
 		describe("Needs the permission operate. For whoever has lost theirs: they add new ones in the console after a fresh sign-in. What the removed ones signed, and has not run, counts no longer.")), d.revokePasskeys)
+	add(d, d.operation("approval-evidence", http.MethodGet, "/v1/approvals/{id}/evidence", "Evidence of a signed approval", d.asViewer, tag("approvals"),
+		describe("What proves who approved a call, where passkeys are demanded: verified with placet approvals verify, from this alone. For approvers and readers.")), d.approvalEvidence)
+}
+
+type evidenceOutput struct{ Body passkey.Evidence }
+
+func (d *door) approvalEvidence(ctx context.Context, in *ApprovalPath) (*evidenceOutput, error) {
+	v := watcher(ctx)
+	if v.caller.Valid() {
+		return nil, absent("approval") // who decides is not the agent's to know
+	}
+	l, err := d.question(ctx, v, in.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.evidence == nil || !l.Approval.Rule.Passkey:
+		return nil, record.Errorf(record.Invalid, "the rule of this question does not demand passkeys, so that there is no such evidence")
+	case l.Call.Approval != l.Approval.ID:
+		return nil, record.Errorf(record.Conflict, "another question took the place of this one")
+	}
+	return &evidenceOutput{Body: d.evidence(l.Call, *l.Approval)}, nil
 }
 
 // PasskeyAnswer is AuthenticationResponseJSON (WebAuthn Level 3 section 5.1), as far
