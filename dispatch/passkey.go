@@ -119,15 +119,15 @@ func RemovalChallenge(nonce, id []byte) []byte {
 // RevokePasskeys removes every passkey of a person of the operator's tenant: for
 // whoever has lost theirs, or must not answer any more. It returns how many it were.
 func (b *Boundary) RevokePasskeys(ctx context.Context, o identity.Operator, person record.Principal) (int, error) {
-	switch {
-	case !o.Valid():
+	if !o.Valid() {
 		return 0, record.Errorf(record.Forbidden, "removing passkeys of others needs the operate permission")
-	case b.passkeys == nil:
-		return 0, errNoPasskeys()
 	}
 	have, err := b.store.Passkeys(ctx, o.Tenant(), person)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case len(have) > 0 && b.passkeys == nil:
+		return 0, errNoPasskeys()
 	}
 	for n, p := range have {
 		if err := b.forget(ctx, p, record.Who{Workload: o.Name()}, "by an operator"); err != nil {
