@@ -122,6 +122,9 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	if err := p.checkCredentials(snapshot); err != nil {
 		return dispatch.Active{}, err
 	}
+	if err := p.checkPasskeys(snapshot); err != nil {
+		return dispatch.Active{}, err
+	}
 	layers, err := p.layers()
 	if err != nil {
 		return dispatch.Active{}, err
@@ -163,7 +166,7 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	}
 	if d := c.Approvals.Default; d != nil {
 		a.Default = &dispatch.DefaultRule{Part: record.ApprovalPart{From: "approvals.default", Quorum: max(d.Quorum, 1)}, Expires: d.Expires,
-			Reason: d.Reason == "required"}
+			Reason: d.Reason == "required", Passkey: d.Passkey}
 		for _, ref := range d.Approvers {
 			if err := p.approver(ref, &a.Default.Part); err != nil {
 				return dispatch.Active{}, fmt.Errorf("approvals.default: %w", err)

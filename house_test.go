@@ -27,6 +27,9 @@ var house = map[string][]string{
 	"credential":            {"canon", "record"},
 	"credential/issuertest": {}, // tests only
 
+	"passkey":             {"canon", "record"}, // what people sign answers with
+	"passkey/passkeytest": {},                  // a device, for tests
+
 	"identity":            {"canon", "record"},
 	"identity/idptest":    {}, // a real provider, for tests
 	"ingress":             {"identity", "record"},
@@ -54,7 +57,7 @@ var house = map[string][]string{
 	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "identity", "record", "registry"},
-	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "policy", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "passkey", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
 	"edge/front":      {},
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/ingress"
 	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -100,6 +101,7 @@ type Placet struct {
 	servers  *Servers
 	engine   *rego.Engine
 	signer   *credential.Signer
+	passkeys *passkey.Keys  // nil where nobody can use one
 	issuer   *issuer.Issuer // nil without users of its own
 	profiles *credential.Profiles
 	sources  *credential.Delegations // nil: no issuer is a live source
@@ -143,6 +145,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.signer, err = o.openSigner(); err != nil {
 		return nil, err
 	}
+	if p.passkeys, err = o.openPasskeys(); err != nil {
+		return nil, err
+	}
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
@@ -161,7 +166,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		away = delegations{p.sources, p.verifier}
 	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: p.servers, Clock: o.Clock,
-		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away,
+		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
 		World: o.world()})
 	if err != nil {
 		return nil, err
@@ -244,6 +249,7 @@ func (p *Placet) doors() error {
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
+		Evidence:  p.evidence(),
 		Reload: func(ctx context.Context, by string, order api.ReloadOrder) (api.Reloaded, error) {
 			read := func() (Reloaded, error) { return p.Reload(ctx, record.Who{Workload: by}, order.Version) }
 			if order.Plan {

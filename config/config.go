@@ -332,6 +332,7 @@ type Approvers struct {
 	Quorum    int           `yaml:"quorum" default:"1" doc:"How many distinct persons must say yes."`
 	Expires   time.Duration `yaml:"expires" default:"4h" doc:"How long the question and its yes hold."`
 	Reason    Required      `yaml:"reason" doc:"required: whoever answers must say why, for yes and for no."`
+	Passkey   bool          `yaml:"passkey" doc:"A yes counts only if it is signed with the approver's passkey."`
 }
 
 // Required is the one word by which something is demanded.

@@ -30,7 +30,8 @@ type Options struct {
 	Credentials Credentials // what servers are called with; nil: calls to servers that need one are denied
 	Delegations Delegations // of callers who are away; nil: their calls wait
 
-	World guard.World // what guards may look at; its zero value resolves no name
+	World    guard.World // what guards may look at; its zero value resolves no name
+	Passkeys Passkeys    // that people sign with; nil: a rule that demands one is never met
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -108,6 +109,7 @@ type DefaultRule struct {
 	Expires time.Duration
 	Self    bool
 	Reason  bool // whoever answers must say why
+	Passkey bool
 }
 
 // active is an Active made ready, with the generation it was activated as.
@@ -130,6 +132,7 @@ type Boundary struct {
 	credentials Credentials
 	delegations Delegations
 	world       guard.World
+	passkeys    Passkeys
 
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
@@ -151,7 +154,7 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer,
+		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys,
 		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.

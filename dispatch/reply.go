@@ -23,6 +23,12 @@ const maxReplies = 1000
 // binding the person saw (rule D6): the same answer twice returns the first, a
 // conflicting one is refused, and an answer to something else changes nothing.
 func (b *Boundary) Reply(ctx context.Context, p identity.Person, id record.ApprovalID, seen canon.Digest, word record.Word, note string) (Loaded, error) {
+	return b.ReplySigned(ctx, p, id, seen, word, note, nil)
+}
+
+// ReplySigned is Reply with what the person's passkey said of it, as the browser
+// gave it: a yes where the rule demands a passkey. A no needs none.
+func (b *Boundary) ReplySigned(ctx context.Context, p identity.Person, id record.ApprovalID, seen canon.Digest, word record.Word, note string, signed []byte) (Loaded, error) {
 	if !p.Valid() {
 		return Loaded{}, record.Errorf(record.Unauthenticated, "answering needs a verified login for the answering audience")
 	}
@@ -37,7 +43,7 @@ func (b *Boundary) Reply(ctx context.Context, p identity.Person, id record.Appro
 		if err != nil {
 			return Loaded{}, err
 		}
-		done, err := b.reply(ctx, p, l, seen, word, note)
+		done, err := b.reply(ctx, p, l, seen, word, note, signed)
 		if refusal(err) == nil {
 			return done, err
 		}
@@ -68,11 +74,13 @@ func (b *Boundary) question(ctx context.Context, p identity.Person, id record.Ap
 		return Loaded{}, err
 	case !l.Approval.Rule.Eligible(p.Principal(), p.Groups(), l.Approval.Principal):
 		return Loaded{}, none
+	case l.Approval.Rule.Passkey && l.Approval.State == record.Pending && !b.whole(l):
+		return Loaded{}, record.Errorf(record.Unavailable, "the record of this question does not hold together: it was changed by somebody else than this server. It cannot be shown or answered; tell an operator")
 	}
 	return l, nil
 }
 
-func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen canon.Digest, word record.Word, note string) (Loaded, error) {
+func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen canon.Digest, word record.Word, note string, signed []byte) (Loaded, error) {
 	q, now, people := *l.Approval, b.clock(), b.people()
 	for _, a := range q.Answers {
 		if people.Same(a.Person, p.Principal()) {
@@ -98,6 +106,15 @@ func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen 
 		return Loaded{}, err
 	}
 	r := record.Reply{Person: p.Principal(), Groups: counting(q.Rule, p.Groups()), Word: word, Note: note, Binding: seen, At: now}
+	if q.Rule.Passkey && word == record.Yes {
+		var err error
+		if r, err = b.sign(ctx, q, r, signed); err != nil {
+			return Loaded{}, err
+		}
+		if q.Answers, _, err = b.proved(ctx, q); err != nil {
+			return Loaded{}, err
+		}
+	}
 	d := l.Call.Decision
 	if word == record.No {
 		d = record.Decision{Verdict: record.Deny, Code: record.CodeRejected, At: now, Generation: d.Generation, DecidedBy: d.DecidedBy,

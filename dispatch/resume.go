@@ -221,10 +221,19 @@ func live(a *record.Approval) *record.Approval {
 func (b *Boundary) askAgain(ctx context.Context, e *evaluation, d record.Decision, l Loaded, progress func(json.RawMessage)) (Answer, error) {
 	q := l.Approval
 	if q != nil {
+		// What runs is what is bound, whatever digest lies beside it.
+		e.call.Digest = record.ArgumentDigest(e.call.Arguments, e.call.Input)
 		binding := record.BindingOf(e.call, d.Rule, q.Expires, d.DecidedBy)
 		same := binding == q.Binding && e.now.Before(q.Expires)
 		used := q.State == record.Consumed && e.call.State == record.Unknown
 		e.call.Binding = binding
+		if same && d.Rule.Passkey && q.State != record.Pending {
+			answers, rests, err := b.proved(ctx, *q)
+			if err != nil {
+				return b.undecided(e.call.Tool.Name, err.Error()), nil
+			}
+			q.Answers, e.rests = answers, rests
+		}
 		switch {
 		// Who counts is asked of what is active now, not of when they answered (rule D5).
 		case same && (q.State == record.Approved || used) && d.Rule.Met(q.Answers, binding, e.call.Owner, e.a.People):

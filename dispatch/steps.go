@@ -36,6 +36,8 @@ type evaluation struct {
 	self      bool                  // every asking rule permits it
 	why       bool                  // an asking rule demands that answers say why
 	asked     bool
+	passkey   bool                // some rule demands that a yes is signed
+	rests     []record.PasskeyRef // the passkeys that the approval rests on
 	consulted canon.Digest
 	judged    []byte       // versions of what judged the call's objects
 	route     record.Route // how it reached dispatch, where that is not how it was proposed
@@ -180,6 +182,7 @@ func (e *evaluation) demandDefault(quorum int, expires time.Duration) {
 		e.demand(record.ApprovalPart{From: "default"}, 0, false) // nobody: no_approver
 		return
 	}
+	e.passkey = e.passkey || d.Passkey
 	part := d.Part
 	part.Quorum = max(part.Quorum, quorum, 1)
 	if expires == 0 {
@@ -273,6 +276,7 @@ func (e *evaluation) checkPolicy(ctx context.Context) bool {
 		e.reasons = append(e.reasons, r)
 	}
 	if combined.Verdict == record.RequiresApproval && !e.tool.Observe {
+		e.passkey = e.passkey || combined.Passkey
 		for _, p := range combined.Parts {
 			e.demand(p, combined.Expires, combined.Self)
 		}
@@ -363,7 +367,9 @@ func (e *evaluation) decision() record.Decision {
 		}
 	}
 	if d.Verdict == record.RequiresApproval {
-		d.Rule = &record.ApprovalRule{Parts: e.parts, Expires: e.expires, Self: e.self, Reason: e.why}
+		// The entry's demand holds whoever asks.
+		d.Rule = &record.ApprovalRule{Parts: e.parts, Expires: e.expires, Self: e.self, Reason: e.why,
+			Passkey: e.passkey || e.tool.Approval.Passkey && !e.tool.Observe}
 		e.ownLogins(d.Rule)
 		if d.Rule.Expires <= 0 {
 			d.Rule.Expires = 4 * time.Hour
@@ -455,6 +461,7 @@ func (e *evaluation) premise() *record.Premise {
 	if e.call.State == record.None {
 		p.Seen = e.prior.Seen
 	}
+	p.Passkeys = e.rests
 	p.Delegated = e.route == record.RouteDelegate
 	p.Touch = e.now.Sub(e.run.Active) > e.b.limits.Idle/8
 	return p

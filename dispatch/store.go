@@ -60,6 +60,9 @@ type Store interface {
 	// Answered returns questions, pending or approved, that a login said yes to, in the
 	// order of their IDs from after the given one, at most n.
 	Answered(ctx context.Context, tenant record.TenantID, login record.Principal, after record.ApprovalID, n int) ([]record.ApprovalID, error)
+	// Passkeys returns those of a person, oldest first. What it says of them is not
+	// believed: they are sealed.
+	Passkeys(ctx context.Context, tenant record.TenantID, person record.Principal) ([]record.Passkey, error)
 
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)

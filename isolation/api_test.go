@@ -22,7 +22,7 @@ func TestPromise_P7_EveryOperation(t *testing.T) {
 func pages() []row {
 	var rows []row
 	for _, path := range []string{"/console", "/console/approvals/{approval}", "/console/approvals/{approval}/arguments", "/console/calls", "/console/calls/{call}",
-		"/console/calls/{call}/arguments", "/console/runs/{run}", "/console/tools", "/console/limits", "/healthz", "/readyz", "/v1/openapi.json"} {
+		"/console/calls/{call}/arguments", "/console/runs/{run}", "/console/tools", "/console/limits", "/console/passkeys", "/healthz", "/readyz", "/v1/openapi.json"} {
 		ask := func(w *world, c credentials, t target) reply {
 			a := to(get, path)(w, c, t)
 			for _, id := range []string{t.approval, t.call, t.run} {
@@ -239,6 +239,8 @@ func approvalRows() []row {
 		{name: "list-approvals", door: viewing, object: asked, ask: to(get, "/v1/approvals?limit=500"), may: may,
 			own: the(proposers, persons, strangers).but(may...), done: only(may, theApproval), unlike: true},
 		{name: "show-approval", door: viewing, object: asked, ask: to(get, "/v1/approvals/{approval}"), may: may, done: theApproval},
+		// This question wants no passkey, so that there is nothing to prove.
+		{name: "approval-evidence", door: viewing, object: asked, ask: to(get, "/v1/approvals/{approval}/evidence"), lacks: the(readers, who{"approver"})},
 		{name: "approve", door: answering, object: asked, ask: to(post, "/v1/approvals/{approval}/approve", answer), may: who{"approver"}, done: isApproved},
 		{name: "reject", door: answering, object: asked, ask: to(post, "/v1/approvals/{approval}/reject", answer), may: who{"approver"}, done: became("denied")},
 	}
@@ -295,6 +297,9 @@ func otherRows() []row {
 			own: the(proposers, readers, strangers), unlike: true},
 		{name: "list-limits of a run", door: door{viewing.unknown, the(viewing.forbidden, persons, readers, strangers)}, object: asked,
 			ask: to(get, "/v1/limits?run={run}"), may: mine},
+		// An operator removes passkeys of their own tenant; here nobody has any.
+		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
+			own: who{"operator", "operator of the other tenant"}, unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},
 	}
 }

@@ -22,6 +22,7 @@ type Combined struct {
 	Default bool
 	Quorum  int
 	Expires time.Duration // the shortest that a layer states; 0 when none does
+	Passkey bool          // some asking layer demands it
 	Self    bool          // every asking layer that names its terms lets the principal answer
 	Purpose bool          // a layer demands that the proposer stated a purpose
 	Reason  bool          // a layer demands that whoever answers says why
@@ -50,7 +51,7 @@ func Combine(opinions []Opinion) Combined {
 	}
 	c.Code = c.code(opinions)
 	if c.Verdict != record.RequiresApproval {
-		c.Parts, c.Default, c.Quorum, c.Expires, c.Self, c.Purpose, c.Reason = nil, false, 0, 0, false, false, false
+		c.Parts, c.Default, c.Quorum, c.Expires, c.Self, c.Purpose, c.Reason, c.Passkey = nil, false, 0, 0, false, false, false, false
 	}
 	return c
 }
@@ -70,6 +71,7 @@ func (c *Combined) demand(o *Opinion) {
 	}
 	c.Self = c.Self && o.Ask.Self
 	c.Purpose, c.Reason = c.Purpose || o.Ask.Purpose, c.Reason || o.Ask.Reason
+	c.Passkey = c.Passkey || o.Ask.Passkey
 	if e := o.Ask.Expires; e > 0 && (c.Expires == 0 || e < c.Expires) {
 		c.Expires = e
 	}

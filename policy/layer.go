@@ -64,6 +64,7 @@ type Ask struct {
 	Self      bool // the principal may answer
 	Purpose   bool // the proposer must have stated a purpose
 	Reason    bool // whoever answers must say why
+	Passkey   bool // a yes must be signed with a passkey
 }
 
 // Resolve adds what one approver reference of a layer names to part. A

@@ -43,6 +43,11 @@ type Reply struct {
 	Note    string       `json:"note,omitempty"`
 	Binding canon.Digest `json:"binding"`
 	At      time.Time    `json:"at"`
+	Proof   *Proof       `json:"proof,omitempty"` // what it was signed with; see passkey.go
+
+	// Proved says that Proof was verified in this request. It is never stored:
+	// whoever counts answers verifies them first.
+	Proved bool `json:"-"`
 }
 
 // Issuers are where those sign in whom a part names.
@@ -104,7 +109,7 @@ func (r ApprovalRule) Met(answers []Reply, binding canon.Digest, by Owner, peopl
 func (r ApprovalRule) Said(part ApprovalPart, answers []Reply, binding canon.Digest, by Owner, people *People) int {
 	var yes []Principal
 	for _, a := range answers {
-		if a.Word != Yes || a.Binding != binding || r.Barred(a.Person, by, people) {
+		if a.Word != Yes || a.Binding != binding || r.Barred(a.Person, by, people) || r.Passkey && !a.Proved {
 			continue
 		}
 		if people.Known(a.Person) && part.Eligible(a.Person, a.Groups, by.Principal) {

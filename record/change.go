@@ -28,6 +28,7 @@ type Facts struct {
 	Rejection *Rejection
 	Sweep     *Sweep
 	Activate  *Activation
+	Passkey   *PasskeyMove
 	Events    []Event
 }
 
@@ -64,8 +65,9 @@ type Premise struct {
 	Turn       Turn  // the run is live and still in this turn
 	Generation int64 // the active registry and policy version
 	Seen       []Seen
-	Delegated  bool // the run holds a delegation that has not ended
-	Touch      bool // the run was quiet: note that it is active
+	Delegated  bool         // the run holds a delegation that has not ended
+	Passkeys   []PasskeyRef // the approval rests on these, which are still enrolled
+	Touch      bool         // the run was quiet: note that it is active
 }
 
 // Seen is how far a key had come when the decision read it: the version rises

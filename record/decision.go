@@ -122,10 +122,10 @@ type Decision struct {
 // When several rules ask, each must be met (rule D8): Parts holds them all.
 type ApprovalRule struct {
 	Parts   []ApprovalPart `json:"parts"`
-	Expires time.Duration  `json:"expires"` // the shortest of all parts
-	Self    bool           `json:"self"`    // the principal may answer; only if all parts permit
-	Passkey bool           `json:"passkey,omitempty"`
-	Reason  bool           `json:"reason,omitempty"` // every answer must say why
+	Expires time.Duration  `json:"expires"`           // the shortest of all parts
+	Self    bool           `json:"self"`              // the principal may answer; only if all parts permit
+	Passkey bool           `json:"passkey,omitempty"` // a yes counts only if it is signed with a passkey; any part's demand
+	Reason  bool           `json:"reason,omitempty"`  // every answer must say why
 }
 
 // ApprovalPart is one rule's demand.

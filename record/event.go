@@ -31,6 +31,9 @@ const (
 	EventApprovalConsumed EventKind = "approval_consumed" //
 	EventApprovalExpired  EventKind = "approval_expired"  //
 
+	EventPasskeyAdded   EventKind = "passkey_added"   // a person may sign with it from now on
+	EventPasskeyRemoved EventKind = "passkey_removed" // what it signed counts no longer
+
 	EventRunOpened   EventKind = "run_opened"
 	EventTurnStarted EventKind = "turn_started"
 	EventRunEnded    EventKind = "run_ended"

@@ -13,6 +13,7 @@ const (
 	Invalid         Kind = "invalid"         // the request is malformed; sending it again changes nothing
 	Unauthenticated Kind = "unauthenticated" // no verified identity
 	Forbidden       Kind = "forbidden"       // a verified identity without the right
+	NeedsPasskey    Kind = "needs_passkey"   // a verified person whose passkey did not sign this
 	NotFound        Kind = "not_found"       // does not exist, or is not yours: one answer (rule I3)
 	Conflict        Kind = "conflict"        // somebody else changed it; read again
 	Limited         Kind = "limited"         // too much at once; later it may do
@@ -34,6 +35,7 @@ var surfaces = map[Kind]Surface{
 	Invalid:         {http.StatusBadRequest, -32602, 2},
 	Unauthenticated: {http.StatusUnauthorized, -32001, 3},
 	Forbidden:       {http.StatusForbidden, -32003, 4},
+	NeedsPasskey:    {http.StatusForbidden, -32008, 4},
 	NotFound:        {http.StatusNotFound, -32004, 5},
 	Conflict:        {http.StatusConflict, -32005, 6},
 	Limited:         {http.StatusTooManyRequests, -32006, 7},
@@ -45,7 +47,7 @@ var surfaces = map[Kind]Surface{
 
 // Kinds lists every kind, in the order of the table in docs/errors.md.
 func Kinds() []Kind {
-	return []Kind{Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Limited, TooLarge, Unsupported, Unavailable, Internal}
+	return []Kind{Invalid, Unauthenticated, Forbidden, NeedsPasskey, NotFound, Conflict, Limited, TooLarge, Unsupported, Unavailable, Internal}
 }
 
 // SurfaceOf returns what a kind means outside; an unknown kind is internal.

@@ -162,8 +162,7 @@ type Asking struct {
 	Expires   time.Duration `yaml:"expires" doc:"How long the question and its yes hold."`
 	Purpose   Purpose       `yaml:"purpose" doc:"required: the proposer must state a purpose."`
 	Reason    Reason        `yaml:"reason" doc:"required: whoever answers must say why, for yes and for no."`
-
-	Passkey yamlfile.Later `yaml:"passkey" doc:"The answer needs a passkey."`
+	Passkey   bool          `yaml:"passkey" doc:"A yes counts only if it is signed with the approver's passkey."`
 }
 
 // Hints names what people write for a key.

@@ -47,7 +47,6 @@ func TestBadEntries(t *testing.T) {
 		{"group without issuer", entry("    read: true\n    callers: {groups: [support]}"), at + `: tools.x.callers.groups: "group:support" names no issuer; write NAME@ISSUER`},
 		{"guards", marked("    guards: {a: {type: path}}"), "tools.yaml:8: tools.x.guards.a.root: is needed: the folder that nothing may leave"},
 		{"targets by kind later", marked("    targets: {a: {kind: event}}"), "tools.yaml:8:5: tools.x.targets: is not supported yet as a mapping; use a list"},
-		{"passkey later", marked("    approval: {passkey: true}"), "tools.yaml:8:16: tools.x.approval.passkey: is not supported yet; remove the key"},
 		{"per_min", marked("    per_min: 1"), "tools.yaml:8:5: tools.x.per_min: is not a key here; did you mean per_minute?"},
 		{"max_amount", marked("    max_amount: 1"), "tools.yaml:8:5: tools.x.max_amount: is not a key here; did you mean autonomous_limit: {argument: …, max: …}?"},
 		{"agents", marked("    agents: [a]"), "tools.yaml:8:5: tools.x.agents: is not a key here; did you mean callers: {agents: […]}?"},

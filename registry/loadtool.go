@@ -217,7 +217,8 @@ func (b *builder) approval(t *Tool, e Entry, place yamlfile.Place, path string) 
 	if people := len(a.Approvers); people > 0 && a.Quorum > people && !slices.ContainsFunc(a.Approvers, func(r string) bool { return strings.HasPrefix(r, "group:") }) {
 		b.fail(place, path+".quorum", "is more than the %d approvers there are", people)
 	}
-	t.Approval = Approval{a.When, a.Approvers, a.Quorum, a.Self, a.Expires, a.Purpose == "required", a.Reason == "required"}
+	t.Approval = Approval{When: a.When, Approvers: a.Approvers, Quorum: a.Quorum, Self: a.Self, Expires: a.Expires, Purpose: a.Purpose == "required",
+		Reason: a.Reason == "required", Passkey: a.Passkey}
 }
 
 func approverRef(ref string) bool {

@@ -51,6 +51,7 @@ func normalForm(t *Tool) []byte {
 		Expires      string          `json:"expires,omitempty"`
 		Purpose      bool            `json:"purpose,omitempty"`
 		Reason       bool            `json:"reason,omitempty"`
+		Passkey      bool            `json:"passkey,omitempty"`
 		RepeatWithin string          `json:"repeat_within"`
 		RepeatAnswer RepeatAnswer    `json:"repeat_answer"`
 		Retry        Retry           `json:"retry"`
@@ -65,7 +66,7 @@ func normalForm(t *Tool) []byte {
 		PerMinute: t.PerMinute, PerRun: t.PerRun, Concurrent: t.Concurrent, Timeout: t.Timeout.String(),
 		Targets: t.Targets, SameEffect: t.SameEffect, Idempotency: t.IdempotencyArgument,
 		Effect: t.Effect.String(), When: t.Approval.When, Approvers: t.Approval.Approvers,
-		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Reason: t.Approval.Reason,
+		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Reason: t.Approval.Reason, Passkey: t.Approval.Passkey,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards,
 		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost,

@@ -167,6 +167,7 @@ func (p *planner) flags(a, b *Tool) {
 		{"sink", a.Sink, b.Sink, false}, {"mode: observe", a.Observe, b.Observe, true},
 		{"approval.self", a.Approval.Self, b.Approval.Self, true}, {"approval.purpose: required", a.Approval.Purpose, b.Approval.Purpose, false},
 		{"approval.reason: required", a.Approval.Reason, b.Approval.Reason, false},
+		{"approval.passkey", a.Approval.Passkey, b.Approval.Passkey, false},
 		{"errors: no_effect", a.Errors == NoEffect, b.Errors == NoEffect, true},
 	} {
 		if f.was == f.now {

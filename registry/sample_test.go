@@ -111,7 +111,6 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
-	later["tools.x.approval.passkey"] = tool("approval", "{passkey: true}")
 	later["tools.x.targets"] = tool("targets", "{event_id: {kind: event}}")
 	later["tools.x.retry"] = tool("retry", "reconcile")
 	for _, key := range []string{"queries", "database", "lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {

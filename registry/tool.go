@@ -77,6 +77,7 @@ type Approval struct {
 	Expires   time.Duration // 0 means the configured default
 	Purpose   bool          // the proposer must state a purpose
 	Reason    bool          // whoever answers must say why
+	Passkey   bool          // a yes must be signed with a passkey
 }
 
 // Repeat is what an equal call gets that already succeeded (rule A7).

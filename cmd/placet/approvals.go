@@ -21,6 +21,9 @@ type approvalsCommand struct {
 	Approve approvalsYes  `cmd:"" help:"Approve a call."`
 	Reject  approvalsNo   `cmd:"" help:"Reject a call."`
 	Void    approvalsVoid `cmd:"" help:"Take back a person's answers that no call has used."`
+
+	Evidence approvalsEvidence `cmd:"" help:"Print what proves who approved a call, where passkeys are demanded."`
+	Verify   approvalsVerify   `cmd:"" help:"Verify evidence from its file alone."`
 }
 
 type approvalsList struct {
@@ -102,6 +105,9 @@ func (p *program) question(a api.ApprovalView) {
 	}
 	for _, part := range a.Rule {
 		p.field("wanted", part.From+": "+strconv.Itoa(part.Quorum)+" of "+strings.Join(whoMay(part), ", "))
+	}
+	if a.Passkey != "" {
+		p.field("signed", "a yes needs a passkey: /console/approvals/"+string(a.ID))
 	}
 	for _, r := range a.Answers {
 		who := "somebody"

@@ -130,6 +130,8 @@ type replyInput struct {
 	Body struct {
 		Binding string `json:"binding" pattern:"^sha256:[0-9a-f]{64}$" maxLength:"71" doc:"The binding of the question as it was shown."`
 		Note    string `json:"note,omitempty" maxLength:"1000" doc:"For the record; with a rejection the agent is told."`
+
+		Passkey *PasskeyAnswer `json:"passkey,omitempty" doc:"Where the question wants a passkey: what navigator.credentials.get said to its challenge, on a page of this server (WebAuthn Level 3 section 5.1, AuthenticationResponseJSON). A rejection needs none."`
 	}
 }
 
@@ -139,8 +141,12 @@ func (d *door) reply(ctx context.Context, in *replyInput, word record.Word) (*ap
 	if err := binding.UnmarshalText([]byte(in.Body.Binding)); err != nil || binding.IsZero() {
 		return nil, invalid("body.binding", "not a binding; send the one that the question shows")
 	}
+	signed, err := in.Body.Passkey.message()
+	if err != nil {
+		return nil, err
+	}
 	// To who may not answer it there is no such question; the boundary says so.
-	l, err := d.boundary.Reply(ctx, p, record.ApprovalID(in.ID), binding, word, in.Body.Note)
+	l, err := d.boundary.ReplySigned(ctx, p, record.ApprovalID(in.ID), binding, word, in.Body.Note, signed)
 	if err != nil {
 		return nil, hidden(err, "approval")
 	}

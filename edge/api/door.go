@@ -11,6 +11,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/edge/oauth"
+	"github.com/placet-dev/placet/passkey"
+	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
 
@@ -24,6 +26,7 @@ type door struct {
 
 	reload    func(context.Context, string, ReloadOrder) (Reloaded, error)
 	overrides func() []registry.Override
+	evidence  func(record.Call, record.Approval) passkey.Evidence
 	ready     func(context.Context) error
 
 	log    *slog.Logger
@@ -45,7 +48,7 @@ func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
 		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth,
-		reload: o.Reload, overrides: o.Overrides, ready: o.Ready,
+		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready,
 		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
@@ -58,6 +61,7 @@ func build(o Options) *door {
 	d.registerEvents()
 	d.registerTools()
 	d.registerOperate()
+	d.registerPasskeys()
 	d.registerHealth()
 	d.finishSpec()
 	return d

@@ -10,6 +10,7 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -23,7 +24,9 @@ type Boundary interface {
 	Show(context.Context, identity.Caller, record.CallID) (dispatch.Answer, error)
 	Cancel(context.Context, identity.Caller, record.CallID) (dispatch.Answer, error)
 	Explain(context.Context, dispatch.Proposal) (dispatch.Explanation, error)
-	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
+	ReplySigned(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string, []byte) (dispatch.Loaded, error)
+	Question(context.Context, identity.Person, record.ApprovalID) (dispatch.Loaded, error)
+	RevokePasskeys(context.Context, identity.Operator, record.Principal) (int, error)
 	OpenRun(context.Context, identity.Caller, string) (record.Run, error)
 	Run(context.Context, identity.Caller, record.RunID) (record.Run, string, error)
 	StartTurn(context.Context, identity.Caller, record.RunID, []record.CallID) (record.Run, error)
@@ -75,6 +78,7 @@ type Options struct {
 
 	Reload    func(ctx context.Context, by string, order ReloadOrder) (Reloaded, error) // nil: not supported
 	Overrides func() []registry.Override                                                // nil: not supported
+	Evidence  func(record.Call, record.Approval) passkey.Evidence                       // nil: no passkeys are used here
 	Ready     func(context.Context) error                                               // nil: always ready
 
 	Log    *slog.Logger     // nil: discarded

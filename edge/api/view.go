@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
@@ -188,6 +189,7 @@ type ApprovalView struct {
 	Rule      []PartView           `json:"rule" nullable:"false" doc:"Each part must be met."`
 	Self      bool                 `json:"self" doc:"The call's own principal may answer."`
 	Reason    bool                 `json:"reason_required" doc:"An answer must say why, in its note."`
+	Passkey   string               `json:"passkey_challenge,omitempty" doc:"Set where a yes counts only if the approver's passkey signed this challenge (base64url), on the question's page in the console."`
 	Answers   []ReplyView          `json:"answers" nullable:"false"`
 	Replaces  record.ApprovalID    `json:"replaces,omitempty" doc:"The voided question whose place it takes."`
 	Asked     time.Time            `json:"asked_at"`
@@ -225,6 +227,10 @@ func approvalView(l dispatch.Loaded, now time.Time, v viewer) ApprovalView {
 		Remaining: max(0, int64(a.Expires.Sub(now)/time.Second)),
 	}
 	agent := v.caller.Valid()
+	if a.Rule.Passkey && !agent {
+		challenge := record.AnswerChallenge(a.Binding, a.ID, record.Yes)
+		view.Passkey = base64.RawURLEncoding.EncodeToString(challenge[:])
+	}
 	for _, p := range a.Rule.Parts {
 		part := PartView{From: p.From, Quorum: max(p.Quorum, 1)}
 		if !agent {

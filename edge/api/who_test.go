@@ -54,12 +54,14 @@ func (o things) operations() []operation {
 		{"POST", "/v1/approvals/" + o.approval + "/approve", `{"binding":"` + o.binding + `"}`, "persons", true},
 		{"POST", "/v1/approvals/" + o.approval + "/reject", `{"binding":"` + o.binding + `"}`, "persons", true},
 		{"POST", "/v1/approvals/void", `{"issuer":"urn:test","subject":"nobody","reason":"r"}`, "operators", false},
+		{"GET", "/v1/approvals/" + o.approval + "/evidence", "", "viewers", true},
 		{"GET", "/v1/events?call=" + o.call, "", "viewers", true},
 		{"GET", "/v1/events?run=" + o.run, "", "viewers", true},
 		{"GET", "/v1/events/stream?call=" + o.call, "", "viewers", true},
 		{"GET", "/v1/tools", "", "callers", false},
 		{"POST", "/v1/explain", `{"tool":"note"}`, "callers", false},
 		{"POST", "/v1/reload", "", "operators", false},
+		{"POST", "/v1/passkeys/revoke", `{"issuer":"urn:test","subject":"anna"}`, "operators", false},
 		{"GET", "/v1/overrides", "", "readers", false},
 	}
 }

@@ -102,6 +102,9 @@ func (c *Console) routes() {
 	in("/console/approvals/{id}/arguments", c.questionArguments)
 	form("/console/approvals/{id}/approve", c.answerWith(record.Yes))
 	form("/console/approvals/{id}/reject", c.answerWith(record.No))
+	in("/console/passkeys", c.passkeys)
+	form("/console/passkeys/add", c.addPasskey)
+	form("/console/passkeys/{id}/remove", c.removePasskey)
 	in("/console/calls", c.calls)
 	in("/console/calls/{id}", c.call)
 	in("/console/calls/{id}/arguments", c.callArguments)
@@ -192,6 +195,7 @@ type page struct {
 	Embedded bool   // the browser is inside another app
 	Style    string
 	Script   string
+	Passkeys string // the script for forms that a passkey signs; empty: the page has none
 }
 
 // show writes a page.
@@ -239,7 +243,8 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 var titles = map[record.Kind]string{
-	record.NotFound: "There is nothing here", record.Forbidden: "Not accepted", record.Unauthenticated: "Sign in again",
+	record.NeedsPasskey: "A passkey is needed",
+	record.NotFound:     "There is nothing here", record.Forbidden: "Not accepted", record.Unauthenticated: "Sign in again",
 	record.Invalid: "This cannot be read", record.Conflict: "It has changed",
 }
 
@@ -288,6 +293,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 var (
 	stylePath, style   = asset("console.css")
 	scriptPath, script = asset("console.js")
+
+	passkeyPath, passkeyScript = asset("passkeys.js")
 )
 
 func asset(name string) (path string, text []byte) {
@@ -309,4 +316,5 @@ func (c *Console) serveAssets() {
 	}
 	serve(stylePath, "text/css; charset=utf-8", style)
 	serve(scriptPath, "text/javascript; charset=utf-8", script)
+	serve(passkeyPath, "text/javascript; charset=utf-8", passkeyScript)
 }

@@ -17,7 +17,10 @@ import (
 // Boundary is what the pages ask of dispatch.
 type Boundary interface {
 	Question(context.Context, identity.Person, record.ApprovalID) (dispatch.Loaded, error)
-	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
+	ReplySigned(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string, []byte) (dispatch.Loaded, error)
+	Passkeys(context.Context, identity.Person) ([]record.Passkey, error)
+	AddPasskey(ctx context.Context, p identity.Person, c dispatch.PasskeyChange, name string, message []byte) (record.Passkey, error)
+	RemovePasskey(ctx context.Context, p identity.Person, c dispatch.PasskeyChange, id []byte) error
 	RejectRun(context.Context, identity.Person, record.RunID, []dispatch.Shown, string) (int, error)
 	Barred(identity.Person, record.Approval) string
 	Current() *dispatch.Active

@@ -66,7 +66,10 @@ func (p *provider) discover(ctx context.Context) (*known, error) {
 // attempt is one sign-in under way. The browser keeps it, in a cookie of its own:
 // only the browser that began it can end it, and nothing here fills up with those
 // that nobody ends.
-type attempt struct{ state, nonce, verifier, to string }
+type attempt struct {
+	state, nonce, verifier, to string
+	fresh                      bool // the person is to prove anew who they are
+}
 
 // begin is where the browser goes to sign in: code flow with PKCE (RFC 7636).
 func (p *provider) begin(ctx context.Context, a attempt) (string, error) {
@@ -75,6 +78,9 @@ func (p *provider) begin(ctx context.Context, a attempt) (string, error) {
 		return "", err
 	}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(a.nonce), oauth2.S256ChallengeOption(a.verifier)}
+	if a.fresh { // OpenID Connect Core section 3.1.2.1; max_age makes auth_time required
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
+	}
 	return k.oauth.AuthCodeURL(a.state, append(options, p.ask()...)...), nil
 }
 
@@ -89,16 +95,17 @@ func (p *provider) ask() []oauth2.AuthCodeOption {
 
 // finish redeems a code. The ID token proves that the code is this attempt's
 // (nonce) and that the access token came with it, where it says so (at_hash); who
-// signed in, the access token says.
-func (p *provider) finish(ctx context.Context, a attempt, code string) (*oauth2.Token, string, error) {
+// signed in, the access token says. It returns the ID token too, and when the
+// person last proved who they are, which the ID token may say.
+func (p *provider) finish(ctx context.Context, a attempt, code string) (_ *oauth2.Token, idToken string, asked time.Time, _ error) {
 	k, err := p.discover(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, "", asked, err
 	}
 	ctx = oidc.ClientContext(ctx, p.http)
 	token, err := k.oauth.Exchange(ctx, code, append(p.ask(), oauth2.VerifierOption(a.verifier))...)
 	if err != nil {
-		return nil, "", record.Because(record.Unauthenticated, err, "the identity provider did not redeem this sign-in; start it again")
+		return nil, "", asked, record.Because(record.Unauthenticated, err, "the identity provider did not redeem this sign-in; start it again")
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := k.verifier.Verify(ctx, raw)
@@ -106,12 +113,18 @@ func (p *provider) finish(ctx context.Context, a attempt, code string) (*oauth2.
 		err = id.VerifyAccessToken(token.AccessToken)
 	}
 	if err != nil {
-		return nil, "", record.Because(record.Unauthenticated, err, "the identity provider's answer is not for this sign-in; start it again")
+		return nil, "", asked, record.Because(record.Unauthenticated, err, "the identity provider's answer is not for this sign-in; start it again")
 	}
 	if id.Nonce != a.nonce {
-		return nil, "", record.Errorf(record.Unauthenticated, "the identity provider's answer is not for this sign-in; start it again")
+		return nil, "", asked, record.Errorf(record.Unauthenticated, "the identity provider's answer is not for this sign-in; start it again")
 	}
-	return token, raw, nil
+	var more struct {
+		AuthTime int64 `json:"auth_time"`
+	}
+	if id.Claims(&more) == nil && more.AuthTime > 0 {
+		asked = time.Unix(more.AuthTime, 0)
+	}
+	return token, raw, asked, nil
 }
 
 // renew asks for a new access token (RFC 6749 section 6).

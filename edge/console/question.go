@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,10 @@ type questionView struct {
 	Parts       []part
 	Answers     []given
 	Mine        *given
-	May         bool   // this person can answer it now
-	Barred      string // but their yes would not count, and why
-	Passkey     bool   // but not here
+	May         bool      // this person can answer it now
+	Barred      string    // but their yes would not count, and why
+	Passkey     bool      // a yes is signed
+	Sign        *signForm // with one of these; nil: the viewer has none
 	Newer       record.ApprovalID
 	Others      []row // more of the same run that wait for this person
 	All         []dispatch.Shown
@@ -99,6 +101,9 @@ func (c *Console) question(w http.ResponseWriter, r *http.Request, v viewer) err
 
 func (c *Console) showQuestion(w http.ResponseWriter, r *http.Request, status int, v viewer, view questionView) error {
 	p := page{Title: "A question", Body: view}
+	if view.Sign != nil {
+		p.Passkeys = passkeyPath
+	}
 	switch state := view.Loaded.Approval.State; {
 	case view.Mismatch:
 		p.Title = "What you saw is not what would run"
@@ -153,6 +158,11 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	if err := c.nextOf(ctx, v, &view); err != nil || !view.May {
 		return view, err
 	}
+	if view.Passkey {
+		if view.Sign, err = c.signForm(ctx, v, a); err != nil {
+			return view, err
+		}
+	}
 	return view, c.othersOf(ctx, v, &view)
 }
 
@@ -184,6 +194,10 @@ func (c *Console) people() *record.People {
 
 func partsOf(a record.Approval, people *record.People) []part {
 	var out []part
+	answers := slices.Clone(a.Answers)
+	for i := range answers {
+		answers[i].Proved = answers[i].Proof != nil // shown, not relied on: the boundary verifies
+	}
 	for _, p := range a.Rule.Parts {
 		view := part{From: p.From, Quorum: max(p.Quorum, 1)}
 		for _, g := range p.Groups {
@@ -195,7 +209,7 @@ func partsOf(a record.Approval, people *record.People) []part {
 		if p.Principal {
 			view.Who = append(view.Who, "the person it is for")
 		}
-		view.Yes = a.Rule.Said(p, a.Answers, a.Binding, a.Owner, people)
+		view.Yes = a.Rule.Said(p, answers, a.Binding, a.Owner, people)
 		out = append(out, view)
 	}
 	return out
@@ -346,14 +360,7 @@ func (c *Console) answerWith(word record.Word) inPage {
 		if err := seen.UnmarshalText([]byte(r.PostForm.Get("binding"))); err != nil || seen.IsZero() {
 			return record.Errorf(record.Invalid, "the form does not say what it showed; nothing was done. Open the page again")
 		}
-		l, err := c.o.Boundary.Question(r.Context(), v.person, id)
-		if err != nil {
-			return hide(err)
-		}
-		if l.Approval.Rule.Passkey {
-			return record.Errorf(record.Unsupported, "this question is answered with a passkey, which this console cannot ask for; nothing was done")
-		}
-		_, err = c.o.Boundary.Reply(r.Context(), v.person, id, seen, word, strings.TrimSpace(r.PostForm.Get("note")))
+		_, err := c.o.Boundary.ReplySigned(r.Context(), v.person, id, seen, word, strings.TrimSpace(r.PostForm.Get("note")), []byte(r.PostForm.Get("passkey")))
 		if err == nil {
 			http.Redirect(w, r, home+"/approvals/"+string(id), http.StatusSeeOther)
 			return nil

@@ -30,6 +30,7 @@ type session struct {
 	form  string // what forms must carry
 	owner record.Principal
 	since time.Time
+	asked time.Time // when they proved to the provider who they are (auth_time); zero: it does not say
 
 	used    atomic.Int64 // when last, in Unix nanoseconds
 	streams atomic.Int32 // pages that are kept current
@@ -38,6 +39,8 @@ type session struct {
 	access  string
 	refresh string // empty: it cannot be renewed
 	id      string // the ID token, for the provider's sign-out
+	nonce   []byte // of the change of passkeys under way
+	until   time.Time
 }
 
 // sessions is a bounded store in memory, by the digest of what the cookie holds:

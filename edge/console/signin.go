@@ -18,6 +18,7 @@ const attemptLasts = 600
 // begin sends the browser to the provider.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	a := attempt{verifier: oauth2.GenerateVerifier(), to: ownPath(r.URL.Query().Get("to"))}
+	a.fresh = r.URL.Query().Get("fresh") != ""
 	var err error
 	if a.state, err = c.sessions.secret(); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (c *Console) attemptOf(r *http.Request, state string) (attempt, bool) {
 		return attempt{}, false
 	}
 	to, err := base64.RawURLEncoding.DecodeString(parts[3])
-	return attempt{parts[0], parts[1], parts[2], ownPath(string(to))}, err == nil
+	return attempt{state: parts[0], nonce: parts[1], verifier: parts[2], to: ownPath(string(to))}, err == nil
 }
 
 // ownPath is a page of the console: what leads elsewhere leads to the inbox.
@@ -94,7 +95,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 		c.o.Log.Info("a sign-in was refused by the provider", "error", q.Get("error"))
 		return record.Errorf(record.Forbidden, "the identity provider did not sign you in; start it again if you want to")
 	}
-	token, id, err := c.provider.finish(r.Context(), a, q.Get("code"))
+	token, id, asked, err := c.provider.finish(r.Context(), a, q.Get("code"))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 	if old := c.sessionName(r); old != "" {
 		c.sessions.drop(old)
 	}
-	name, err := c.sessions.open(&session{owner: p.Principal(), access: token.AccessToken, refresh: token.RefreshToken, id: id}, c.o.Clock())
+	name, err := c.sessions.open(&session{owner: p.Principal(), access: token.AccessToken, refresh: token.RefreshToken, id: id, asked: asked}, c.o.Clock())
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type world struct {
 	placet *placet.Placet
 	local  *identity.Local
 	offset atomic.Int64 // of the clock
+	dir    string
 
 	mu    sync.Mutex
 	lines []string
@@ -66,10 +67,13 @@ permissions: {operate: ["group:platform"], read: ["group:auditors"]}
 runs: {calls_per_run: 10000, calls_per_turn: 10000, proposals_open: 10000}
 `
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newWorldAt(t, "") }
+
+// newWorldAt is newWorld under another name of this machine, with more tools.
+func newWorldAt(t testing.TB, host string, more ...placet.Tool) *world {
 	t.Helper()
-	w := &world{t: t}
-	dir := t.TempDir()
+	w := &world{t: t, dir: t.TempDir()}
+	dir := w.dir
 	for name, text := range map[string]string{"placet.yaml": settings, "tools.yaml": "version: 1\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -81,10 +85,13 @@ func newWorld(t testing.TB) *world {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	c.PublicURL = "http://" + server.Listener.Addr().String()
+	if host != "" {
+		c.PublicURL = strings.Replace(c.PublicURL, "127.0.0.1", host, 1)
+	}
 	if w.local, err = identity.NewLocal(placet.LocalIssuer, rand.Reader, w.now); err != nil {
 		t.Fatal(err)
 	}
-	w.placet, err = placet.Open(context.Background(), placet.Options{Config: c, Local: w.local, Users: people(), Tools: w.tools(), Clock: w.now})
+	w.placet, err = placet.Open(context.Background(), placet.Options{Config: c, Local: w.local, Users: people(), Tools: append(w.tools(), w.ledgered(more)...), Clock: w.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +103,7 @@ func newWorld(t testing.TB) *world {
 	server.Config.Handler = w.placet.Handler()
 	server.Start()
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	w.url = server.URL
+	w.url = c.PublicURL
 	return w
 }
 
@@ -141,6 +148,19 @@ func (w *world) tools() []placet.Tool {
 		tool("anything", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Store {title}", PerMinute: &zero}),
 		tool("both", registry.Entry{Approval: ask(registry.Always, 2), Effect: "Do {title} for two", PerMinute: &zero}),
 	}
+}
+
+// ledgered makes tools write into the ledger.
+func (w *world) ledgered(tools []placet.Tool) []placet.Tool {
+	for i := range tools {
+		tools[i].Handler = func(_ context.Context, c local.Call) (json.RawMessage, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.lines = append(w.lines, c.Tool+" "+string(c.Arguments))
+			return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
+		}
+	}
+	return tools
 }
 
 // answer is what an agent is told.

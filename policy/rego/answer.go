@@ -109,6 +109,12 @@ func askOf(t *ast.Term) (*policy.Ask, error) {
 			ask.Purpose, err = required("approval.purpose", v)
 		case "reason":
 			ask.Reason, err = required("approval.reason", v)
+		case "passkey":
+			b, ok := v.Value.(ast.Boolean)
+			if !ok {
+				return errors.New("approval.passkey is neither true nor false")
+			}
+			ask.Passkey = bool(b)
 		default:
 			err = fmt.Errorf("approval has an unknown member %.40s", k)
 		}

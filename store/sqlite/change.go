@@ -63,6 +63,9 @@ func (w *writer) rest(ready prepared) error {
 			}
 		}
 	}
+	if err := w.putPasskey(f.Passkey); err != nil {
+		return err
+	}
 	for _, a := range f.Approvals {
 		if err := w.putApproval(a); err != nil {
 			return err
@@ -120,6 +123,9 @@ func (w *writer) premise(f record.Facts) error {
 				return err
 			}
 		}
+	}
+	if err := w.passkeysStay(p.Passkeys); err != nil {
+		return err
 	}
 	for _, seen := range p.Seen {
 		var now int64
@@ -190,7 +196,7 @@ func (w *writer) guards(f record.Facts) error {
 			}
 		}
 	}
-	return nil
+	return w.mayPasskey(f.Passkey)
 }
 
 type newLevel struct {
@@ -312,7 +318,7 @@ func (w *writer) putApproval(m record.ApprovalMove) error {
 		if err != nil {
 			return err
 		}
-		if err := w.run(insertAnswer, a.Tenant, a.ID, r.Person.Issuer, r.Person.Subject, string(r.Word), r.Note, text(groups), r.Binding[:], micro(r.At)); err != nil {
+		if err := w.run(insertAnswer, a.Tenant, a.ID, r.Person.Issuer, r.Person.Subject, string(r.Word), r.Note, text(groups), r.Binding[:], micro(r.At), proof(r.Proof)); err != nil {
 			return err
 		}
 	}

@@ -106,6 +106,12 @@ func selectApproval(conn *sqlite.Conn, tenant record.TenantID, id record.Approva
 		r := record.Reply{Person: record.Principal{Issuer: col.text(), Subject: col.text()}, Word: record.Word(col.text()), Note: col.text()}
 		col.json(&r.Groups)
 		r.Binding, r.At = col.digest(), col.time()
+		if signed := col.blob(); len(signed) > 0 {
+			r.Proof = &record.Proof{}
+			if json.Unmarshal(signed, r.Proof) != nil {
+				r.Proof = nil // what cannot be read proves nothing
+			}
+		}
 		a.Answers = append(a.Answers, r)
 		return col.err
 	}, tenant, id)

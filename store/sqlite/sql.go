@@ -32,7 +32,7 @@ const (
 	insertCall = `INSERT INTO calls (` + callFields + `) VALUES
 		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state = ?, version = ?, kept = ?, decision = ?, binding = ?, approval = ?, attempt = ?, key = ?,
-		lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?
+		lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, tool_version = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 	// settleCall leaves the decision and the binding alone: they are those of the reservation.
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
@@ -47,9 +47,9 @@ const (
 	insertApproval      = `INSERT INTO approvals (` + approvalFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateApproval      = `UPDATE approvals SET state = ?, version = ?, changed = ? WHERE tenant = ? AND id = ?`
 	selectApprovalState = `SELECT state, version FROM approvals WHERE tenant = ? AND id = ?`
-	insertAnswer        = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at) VALUES (?,?,?,?,?,?,?,?,?)`
+	insertAnswer        = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof) VALUES (?,?,?,?,?,?,?,?,?,?)`
 	selectAnswer        = `SELECT 1 FROM answers WHERE tenant = ? AND approval = ? AND issuer = ? AND subject = ?`
-	selectAnswers       = `SELECT issuer, subject, word, note, groups, binding, at FROM answers WHERE tenant = ? AND approval = ? ORDER BY at, issuer, subject`
+	selectAnswers       = `SELECT issuer, subject, word, note, groups, binding, at, proof FROM answers WHERE tenant = ? AND approval = ? ORDER BY at, issuer, subject`
 
 	// The latest no stands for the effect.
 	insertRejection = `INSERT INTO rejections (tenant, lineage, effect, approval, note, at) VALUES (?,?,?,?,?,?)
@@ -286,7 +286,7 @@ func updateColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		c.State, c.Version, int64(c.Kept), encode(c.Decision), c.Binding[:], c.Approval, int64(c.Attempt), c.Key,
 		micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due),
-		c.Tenant, c.ID, m.From, m.FromVersion,
+		c.Tool.Version[:], c.Tenant, c.ID, m.From, m.FromVersion,
 	}
 }
 

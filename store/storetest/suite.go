@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		"Transfer":         transfer,
 		"Delegation":       delegation,
 		"Answered":         answered,
+		"Passkeys":         passkeys,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
