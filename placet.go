@@ -207,7 +207,7 @@ func (p *Placet) doors() error {
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
-		OAuth:     resource,
+		OAuth: resource, PublicURL: c.PublicURL,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,

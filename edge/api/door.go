@@ -5,16 +5,18 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/edge/feed"
 	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/registry"
 )
 
-// door is the handler. It holds no state of its own.
+// door is the handler. It holds no state but of who listens.
 type door struct {
 	boundary Boundary
 	reader   Reader
@@ -25,13 +27,17 @@ type door struct {
 	overrides func() []registry.Override
 	ready     func(context.Context) error
 
+	public string
 	log    *slog.Logger
 	now    func() time.Time
 	limits canon.Limits
 	body   time.Duration
 	wait   time.Duration
-	poll   time.Duration
+	beat   time.Duration
 	stream time.Duration
+
+	feed    *feed.Feed
+	streams streams
 
 	mux *http.ServeMux
 	api huma.API
@@ -43,10 +49,13 @@ func New(o Options) http.Handler { return build(o) }
 func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
-		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth,
+		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth, public: strings.TrimRight(o.PublicURL, "/"),
 		reload: o.Reload, overrides: o.Overrides, ready: o.Ready,
-		log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
+		log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
+	}
+	if o.Boundary != nil {
+		d.feed = feed.New(o.Reader, o.Boundary.Moved, o.Log)
 	}
 	d.api = humago.New(d.mux, d.config(o.Version))
 	d.api.UseMiddleware(fold)

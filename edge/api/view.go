@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -193,6 +194,11 @@ type ApprovalView struct {
 	Expires   time.Time            `json:"expires_at"`
 	Changed   time.Time            `json:"changed_at"`
 	RunsWhen  string               `json:"runs_when,omitempty" doc:"When an approved call runs."`
+	Version   string               `json:"version" doc:"Differs when the question or its call has moved. Send it back with wait."`
+	Why       string               `json:"why" doc:"Why it is asked, in words."`
+	Passkey   bool                 `json:"passkey,omitempty" doc:"It is answered with a passkey, on its page."`
+	Outcome   string               `json:"outcome,omitempty" doc:"What became of it, in words."`
+	Settled   bool                 `json:"settled" doc:"Nothing of it will move any more."`
 	Remaining int64                `json:"seconds_left"`
 }
 
@@ -203,6 +209,7 @@ type PartView struct {
 	People    []record.Principal `json:"people,omitempty" nullable:"false"`
 	Principal bool               `json:"principal,omitempty"`
 	Quorum    int                `json:"quorum"`
+	Yes       int                `json:"yes" doc:"How many of them said yes."`
 }
 
 // ReplyView is one person's answer.
@@ -222,10 +229,11 @@ func approvalView(l dispatch.Loaded, now time.Time, v viewer) ApprovalView {
 		Targets: append([]record.Target{}, l.Call.Targets...), Self: a.Rule.Self, Replaces: a.Replaces,
 		Rule: []PartView{}, Answers: []ReplyView{}, Asked: a.Asked, Expires: a.Expires, Changed: a.Changed,
 		Remaining: max(0, int64(a.Expires.Sub(now)/time.Second)),
+		Version:   question.Version(l), Why: question.Why(a.Code), Passkey: a.Rule.Passkey, Outcome: question.Outcome(l, now), Settled: question.Settled(l),
 	}
 	agent := v.caller.Valid()
 	for _, p := range a.Rule.Parts {
-		part := PartView{From: p.From, Quorum: max(p.Quorum, 1)}
+		part := PartView{From: p.From, Quorum: max(p.Quorum, 1), Yes: question.Yes(p, a)}
 		if !agent {
 			part.Groups, part.People, part.Principal = p.Groups, p.People, p.Principal
 		}
