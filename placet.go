@@ -198,6 +198,7 @@ func (p *Placet) doors() error {
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
 	resource.Mount(mux)
+	p.terminalLogin().Mount(mux)
 	if err := p.mountConsole(mux); err != nil {
 		return err
 	}

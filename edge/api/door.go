@@ -65,6 +65,7 @@ func build(o Options) *door {
 	d.registerEvents()
 	d.registerTools()
 	d.registerOperate()
+	d.registerMe()
 	d.registerHealth()
 	d.finishSpec()
 	return d
