@@ -156,7 +156,7 @@ func (c answerFlags) answer(ctx context.Context, p *program, word record.Word) e
 	err = client.ask(ctx, http.MethodPost, "/v1/approvals/"+string(a.ID)+"/"+verb, nil, body, &after)
 	var r *refused
 	if errors.As(err, &r) && r.Code == string(record.Conflict) {
-		return fmt.Errorf("%w. Nothing was recorded; look again: placet approvals show %s", err, a.ID)
+		return fmt.Errorf("%w. Your answer was not recorded: placet approvals show %s", err, a.ID)
 	}
 	if err != nil {
 		return err
