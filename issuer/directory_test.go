@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		"a subject is":                         "version: 1\nusers: {\"an na\": {}}",
 		"is a user too":                        "version: 1\nusers: {anna: {}}\nclients: {anna: {}}",
 		"a client ID is":                       "version: 1\nusers: {anna: {}}\nclients: {placet: {secret: a}}",
-		"not placet, placet-console or client": "version: 1\nusers: {anna: {}}\nclients: {client_1: {}}",
+		"not placet, placet-console, placet-terminal or client": "version: 1\nusers: {anna: {}}\nclients: {client_1: {}}",
 		"this machine only":                    "version: 1\nusers: {anna: {}}\nclients: {c: {redirects: http://elsewhere.example/cb}}",
 		"without a fragment":                   "version: 1\nusers: {anna: {}}\nclients: {c: {redirects: 'http://127.0.0.1/cb#x'}}",
 		"schemes of native":                    "version: 1\nusers: {anna: {}}\nclients: {c: {redirects: 'javascript:alert(1)'}}",
