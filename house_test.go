@@ -56,9 +56,11 @@ var house = map[string][]string{
 	"tool/measure":    {"record", "registry"},
 	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
-	"edge/console":    {"canon", "dispatch", "identity", "record", "registry"},
-	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "passkey", "policy", "record", "registry"},
+	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "identity", "passkey", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
+	"edge/feed":       {"dispatch", "record"},          // what moves, read once for all who wait
+	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
 	"edge/front":      {},
 }
 

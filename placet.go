@@ -236,6 +236,7 @@ func (p *Placet) doors() error {
 	mux := http.NewServeMux()
 	mcp.Mount(mux)
 	resource.Mount(mux)
+	p.terminalLogin().Mount(mux)
 	if err := p.mountConsole(mux); err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (p *Placet) doors() error {
 	mountKeys(mux, p.signer)
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Ingress: p.ingress, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
-		OAuth:     resource,
+		OAuth: resource, PublicURL: c.PublicURL,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,

@@ -38,6 +38,11 @@ func (c *Config) Check(fail func(key, message string)) {
 	if c.Console != nil && !seen[c.Console.Issuer] {
 		fail("console", "signs in at an issuer that is not one of the issuers: whom its tokens name would not be known")
 	}
+	for _, i := range c.Issuers {
+		if c.Console != nil && i.Client != nil && (i.Client.ID == c.Console.ClientID || i.Client.ID == c.Console.TerminalClient) {
+			fail("console", "has the client that whoever registers gets: that one is for proposing, and people answer through another")
+		}
+	}
 	layers := map[string]bool{}
 	for _, l := range c.Policy.Layers {
 		if layers[l.Name] {

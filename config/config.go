@@ -344,11 +344,12 @@ func (Required) Choices() []string { return []string{"required"} }
 // redirect URI there is public_url + /console/callback, and after signing out the
 // browser returns to public_url + /console.
 type Console struct {
-	Issuer       string             `yaml:"issuer,required" doc:"One of the issuers, whose people answer and operate."`
-	ClientID     string             `yaml:"client_id,required" doc:"The console's client at the issuer. It is for approving alone: agents use another one."`
-	ClientSecret yamlfile.SecretRef `yaml:"client_secret" doc:"Reference to its secret: env:NAME or file:PATH. Without it, it is a public client; PKCE is used in any case."`
-	Scopes       yamlfile.Strings   `yaml:"scopes" default:"openid" doc:"Scopes that are asked for; openid always is. With offline_access, sign-ins are renewed where the issuer allows it."`
-	Ask          Ask                `yaml:"ask" default:"resource" doc:"The parameter by which public_url + /console is asked for as the token's audience: resource (RFC 8707), audience, or none where the client or a scope stands for it."`
+	Issuer         string             `yaml:"issuer,required" doc:"One of the issuers, whose people answer and operate."`
+	ClientID       string             `yaml:"client_id,required" doc:"The console's client at the issuer. It is for approving alone: agents use another one."`
+	ClientSecret   yamlfile.SecretRef `yaml:"client_secret" doc:"Reference to its secret: env:NAME or file:PATH. Without it, it is a public client; PKCE is used in any case."`
+	Scopes         yamlfile.Strings   `yaml:"scopes" default:"openid" doc:"Scopes that are asked for; openid always is. With offline_access, sign-ins are renewed where the issuer allows it."`
+	TerminalClient string             `yaml:"terminal_client" doc:"The public client of placet login at the issuer, with the redirect URI http://127.0.0.1/callback at any port. It is for approving alone. Without it, nobody signs in from a terminal."`
+	Ask            Ask                `yaml:"ask" default:"resource" doc:"The parameter by which public_url + /console is asked for as the token's audience: resource (RFC 8707), audience, or none where the client or a scope stands for it."`
 }
 
 // Ask is a parameter that names an audience.

@@ -296,7 +296,7 @@ func (a *account) refresh(ctx context.Context, g *grant) error {
 // redeem exchanges what the options say for tokens.
 func (a *account) redeem(ctx context.Context, g *grant, redirect, code string, options ...oauth2.AuthCodeOption) error {
 	cfg := g.config(redirect)
-	options = append(options, oauth2.SetAuthURLParam("resource", g.Resource))
+	options = append(options, g.target()...)
 	t, err := cfg.Exchange(context.WithValue(ctx, oauth2.HTTPClient, a.http), code, options...)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type grant struct {
 	Server             string    `json:"server"`
 	Issuer             string    `json:"issuer"`
 	Resource           string    `json:"resource"`
+	Ask                string    `json:"ask,omitempty"` // the parameter that names it, if not resource
 	Client             client    `json:"client"`
 	TokenEndpoint      string    `json:"token_endpoint"`
 	RevocationEndpoint string    `json:"revocation_endpoint,omitempty"`
@@ -53,6 +54,18 @@ func (g *grant) config(redirect string) *oauth2.Config {
 	}
 	return &oauth2.Config{ClientID: g.Client.ID, ClientSecret: g.Client.Secret, RedirectURL: redirect,
 		Endpoint: oauth2.Endpoint{TokenURL: g.TokenEndpoint, AuthStyle: style}}
+}
+
+// target names the server to the issuer: as a resource (RFC 8707), or as other
+// issuers want it.
+func (g *grant) target() []oauth2.AuthCodeOption {
+	switch g.Ask {
+	case "none":
+		return nil
+	case "audience":
+		return []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("audience", g.Resource)}
+	}
+	return []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("resource", g.Resource)}
 }
 
 // others are the rights of everybody but the owner.
@@ -120,7 +133,7 @@ func readGrant(path string) (*grant, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || runtime.GOOS != "windows" && info.Mode().Perm()&others != 0 {
-		return nil, record.Errorf(record.Forbidden, "%s can be read by others, who may have its tokens: sign out with placet connect --logout, which removes it", path)
+		return nil, record.Errorf(record.Forbidden, "%s can be read by others, who may have its tokens: sign out, which removes it, and in again", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
 	if err != nil {
@@ -128,7 +141,7 @@ func readGrant(path string) (*grant, error) {
 	}
 	g := &grant{}
 	if err := json.Unmarshal(text, g); err != nil {
-		return nil, record.Errorf(record.Invalid, "%s is not a stored sign-in; remove it with placet connect --logout", path)
+		return nil, record.Errorf(record.Invalid, "%s is not a stored sign-in; sign out, which removes it, and in again", path)
 	}
 	return g, nil
 }
@@ -188,8 +201,10 @@ func (a *account) forget(g *grant) error {
 // Logout removes what is stored for the server, and has issuers that offer it
 // revoke the tokens (RFC 7009). It says how many sign-ins it removed; they are
 // removed also when an issuer could not be told, which is the error.
-func (b *Bridge) Logout(ctx context.Context) (int, error) {
-	paths, err := b.account.paths()
+func (b *Bridge) Logout(ctx context.Context) (int, error) { return b.account.logout(ctx) }
+
+func (a *account) logout(ctx context.Context) (int, error) {
+	paths, err := a.paths()
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +217,7 @@ func (b *Bridge) Logout(ctx context.Context) (int, error) {
 		}
 		removed++
 		if err == nil {
-			err = b.account.revoke(ctx, g)
+			err = a.revoke(ctx, g)
 		}
 		untold = errors.Join(untold, err)
 	}

@@ -58,6 +58,12 @@ func New(o Options) (*Bridge, error) {
 	if o.CallbackPort < 0 || o.CallbackPort > 65535 {
 		return nil, record.Errorf(record.Invalid, "%d is not a port", o.CallbackPort)
 	}
+	o = o.withDefaults()
+	return &Bridge{account: o.account(server), url: server.String(), log: o.Log, running: map[string]*running{},
+		http: &http.Client{Transport: o.HTTP, CheckRedirect: stay}}, nil
+}
+
+func (o Options) withDefaults() Options {
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.ResponseHeaderTimeout = slowest
@@ -72,11 +78,15 @@ func New(o Options) (*Bridge, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	account := &account{Options: o, server: server, asked: map[string][]string{},
+	return o
+}
+
+// stay follows no redirect: it would lead a secret to where nobody meant it to go.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func (o Options) account(server *url.URL) *account {
+	return &account{Options: o, server: server, asked: map[string][]string{},
 		http: &http.Client{Transport: o.HTTP, CheckRedirect: stay, Timeout: issuerAnswers}}
-	return &Bridge{account: account, url: server.String(), log: o.Log, running: map[string]*running{},
-		http: &http.Client{Transport: o.HTTP, CheckRedirect: stay}}, nil
 }
 
 // endpoint reads a URL that a secret may be sent to: https, or this machine.

@@ -85,7 +85,7 @@ func (p *page) take(w http.ResponseWriter, r *http.Request, path string) {
 }
 
 func sheet(words string) string {
-	return "<!doctype html><html lang=en><title>placet connect</title><p>" + words + "</p></html>\n"
+	return "<!doctype html><html lang=en><title>Placet</title><p>" + words + "</p></html>\n"
 }
 
 func (p *page) wait(ctx context.Context) (url.Values, error) {

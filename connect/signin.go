@@ -33,7 +33,7 @@ func (a *account) signIn(ctx context.Context, g *grant, where found, scopes []st
 	g.Resource, g.TokenEndpoint, g.RevocationEndpoint = where.resource, where.issuer.TokenEndpoint, where.issuer.RevocationEndpoint
 	cfg := g.config(page.redirect)
 	cfg.Endpoint.AuthURL, cfg.Scopes = where.issuer.AuthorizationEndpoint, scopes
-	address := cfg.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", g.Resource))
+	address := cfg.AuthCodeURL(state, append(g.target(), oauth2.S256ChallengeOption(verifier))...)
 	a.Log.Info("sign in with your browser", "issuer", g.Issuer, "server", g.Server)
 	if err := a.Open(ctx, address); err != nil {
 		return record.Because(record.Unavailable, err, "the browser cannot be opened; use --no-browser and open the printed address yourself")

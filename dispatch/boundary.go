@@ -137,6 +137,7 @@ type Boundary struct {
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
 	waiting waiting
+	moves   moves
 	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process
 	away    away
 	wake    chan struct{} // the clock has something earlier to do
@@ -222,6 +223,7 @@ func (b *Boundary) apply(ctx context.Context, c record.Change) error {
 	err := b.store.Apply(ctx, c)
 	if err == nil {
 		b.moved(c.Facts())
+		b.moves.tell()
 	}
 	return err
 }

@@ -149,5 +149,6 @@ type EventQuery struct {
 	Run    record.RunID
 	Call   record.CallID
 	Kinds  []record.EventKind
+	Newest bool // the newest first, in place of the order of the log
 	Limit  int
 }

@@ -55,6 +55,9 @@ const self = "placet"
 // console is the client ID of the server's own console.
 const console = "placet-console"
 
+// terminal is the client ID of placet login.
+const terminal = "placet-terminal"
+
 var (
 	subjects  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
 	clientIDs = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -177,8 +180,8 @@ func (d *Directory) Check(fail func(key, message string)) {
 	}
 	for _, c := range d.Clients {
 		switch {
-		case !clientIDs.MatchString(c.Key) || c.Key == self || c.Key == console || strings.HasPrefix(c.Key, registered):
-			fail("clients", fmt.Sprintf("a client ID is lower-case letters, digits and . _ -, not %s, %s or %s…; %q is not", self, console, registered, c.Key))
+		case !clientIDs.MatchString(c.Key) || c.Key == self || c.Key == console || c.Key == terminal || strings.HasPrefix(c.Key, registered):
+			fail("clients", fmt.Sprintf("a client ID is lower-case letters, digits and . _ -, not %s, %s, %s or %s…; %q is not", self, console, terminal, registered, c.Key))
 		case taken[c.Key]:
 			// A token whose subject is its client is a program's (RFC 9068 section 2.2).
 			fail("clients", fmt.Sprintf("%q is a user too; a program must not be taken for a person", c.Key))

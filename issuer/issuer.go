@@ -112,6 +112,10 @@ func (i *Issuer) Self() (clientID, secret string) { return self, i.secret }
 // Console is the client as which the server's console signs people in to answer.
 func (i *Issuer) Console() (clientID, secret string) { return console, i.secret }
 
+// Terminal is the client as which placet login signs people in to answer. It is
+// public: what runs on a person's machine keeps no secret (RFC 8252 section 8.5).
+func (i *Issuer) Terminal() string { return terminal }
+
 // Mount registers the issuer and its metadata (RFC 8414 section 3, OpenID Connect
 // Discovery section 4).
 func (i *Issuer) Mount(mux *http.ServeMux) {
@@ -187,6 +191,9 @@ func (i *Issuer) client(d *Directory, id string) (Client, bool) {
 	}
 	if id == console {
 		return Client{Name: "The console", Secret: i.secret, Redirects: []string{i.o.ConsoleAudience + "/callback"}, Approves: true}, true
+	}
+	if id == terminal {
+		return Client{Name: "Placet in a terminal", Redirects: []string{"http://127.0.0.1/callback"}, Approves: true}, true
 	}
 	for _, c := range d.Clients {
 		if c.Key == id {

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -11,16 +13,18 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/edge/api"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 	"golang.org/x/term"
 )
 
 type approvalsCommand struct {
-	List    approvalsList `cmd:"" help:"List questions, oldest first."`
-	Show    approvalsShow `cmd:"" help:"Show a question with all that an answer binds."`
-	Approve approvalsYes  `cmd:"" help:"Approve a call."`
-	Reject  approvalsNo   `cmd:"" help:"Reject a call."`
-	Void    approvalsVoid `cmd:"" help:"Take back a person's answers that no call has used."`
+	List    approvalsList  `cmd:"" help:"List questions, oldest first."`
+	Watch   approvalsWatch `cmd:"" help:"Print questions as they come, until interrupted."`
+	Show    approvalsShow  `cmd:"" help:"Show a question with all that an answer binds."`
+	Approve approvalsYes   `cmd:"" help:"Approve a call."`
+	Reject  approvalsNo    `cmd:"" help:"Reject a call."`
+	Void    approvalsVoid  `cmd:"" help:"Take back a person's answers that no call has used."`
 
 	Evidence approvalsEvidence `cmd:"" help:"Print what proves who approved a call, where passkeys are demanded."`
 	Verify   approvalsVerify   `cmd:"" help:"Verify evidence from its file alone."`
@@ -34,7 +38,7 @@ type approvalsList struct {
 }
 
 func (c approvalsList) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -49,12 +53,15 @@ func (c approvalsList) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	return list(p, page.Approvals, "No questions.", []string{"APPROVAL", "STATE", "TOOL", "EFFECT", "FOR", "BY", "LEFT"}, func(a api.ApprovalView) []string {
-		return []string{string(a.ID), string(a.State), a.Call.Tool, a.Call.Effect, a.Call.Principal.Subject, string(a.Call.Agent), left(a)}
+		return []string{string(a.ID), string(a.State), a.Call.Tool, cell(a.Call.Effect), a.Call.Principal.Subject, string(a.Call.Agent), left(a)}
 	})
 }
 
 func left(a api.ApprovalView) string {
-	return (time.Duration(a.Remaining) * time.Second).String()
+	if a.State != record.Pending && a.State != record.Approved {
+		return ""
+	}
+	return strings.TrimSuffix(question.Left(time.Duration(a.Remaining)*time.Second), " left")
 }
 
 // approvalFlags name a question.
@@ -63,9 +70,9 @@ type approvalFlags struct {
 	ID string `arg:"" help:"The question."`
 }
 
-func (f approvalFlags) get(ctx context.Context, p *program) (*client, api.ApprovalView, error) {
-	var a api.ApprovalView
-	client, err := p.client(f.serverFlags)
+func (f approvalFlags) get(ctx context.Context, p *program) (*client, api.ShownApproval, error) {
+	var a api.ShownApproval
+	client, err := p.client(ctx, f.serverFlags)
 	if err != nil {
 		return nil, a, err
 	}
@@ -76,100 +83,71 @@ func (f approvalFlags) get(ctx context.Context, p *program) (*client, api.Approv
 	return client, a, client.ask(ctx, http.MethodGet, "/v1/approvals/"+path, nil, nil, &a)
 }
 
-type approvalsShow struct{ approvalFlags }
+type approvalsShow struct {
+	approvalFlags
+	Arguments bool `help:"Print the exact arguments alone, every byte, as JSON."`
+}
 
 func (c approvalsShow) Run(ctx context.Context, p *program) error {
 	_, a, err := c.get(ctx, p)
 	if err != nil {
 		return err
 	}
+	if c.Arguments {
+		_, err := io.WriteString(p.stdout, escapeJSON(string(a.Call.Arguments))+"\n")
+		return err
+	}
 	return p.out(a, func() { p.question(a) })
-}
-
-// question prints all that an answer binds: what runs is what is shown.
-func (p *program) question(a api.ApprovalView) {
-	p.effect(firstOf(a.Call.Effect, a.Call.Tool))
-	p.field("for", a.Call.Principal.String()+", by "+string(a.Call.Agent))
-	p.field("asked", string(a.Code)+", "+left(a)+" left")
-	p.field("tool", a.Call.Tool)
-	p.field("arguments", string(a.Call.Arguments))
-	for _, t := range a.Targets {
-		p.field("target", t.Argument+" "+string(t.Value))
-	}
-	p.field("purpose", quoted(a.Call.Purpose))
-	p.field("source", string(a.Call.Source))
-	p.field("call", string(a.Call.ID))
-	p.field("run", string(a.Call.Run))
-	for _, r := range a.Call.Reasons {
-		p.field("reason", reason(r))
-	}
-	for _, part := range a.Rule {
-		p.field("wanted", part.From+": "+strconv.Itoa(part.Quorum)+" of "+strings.Join(whoMay(part), ", "))
-	}
-	if a.Passkey != "" {
-		p.field("signed", "a yes needs a passkey: /console/approvals/"+string(a.ID))
-	}
-	for _, r := range a.Answers {
-		who := "somebody"
-		if r.Person != nil {
-			who = r.Person.String()
-		}
-		p.field("answer", string(r.Word)+" by "+who+" at "+shortTime(r.At)+" "+quoted(r.Note))
-	}
-	p.field("state", string(a.State))
-	p.field("binding", a.Binding)
-	p.field("runs", a.RunsWhen)
-}
-
-func whoMay(part api.PartView) []string {
-	var out []string
-	for _, g := range part.Groups {
-		out = append(out, "group "+g.Name)
-	}
-	for _, who := range part.People {
-		out = append(out, who.String())
-	}
-	if part.Principal {
-		out = append(out, "the principal")
-	}
-	if len(out) == 0 {
-		out = []string{"whoever is named"}
-	}
-	return out
 }
 
 type answerFlags struct {
 	approvalFlags
 	Binding string `placeholder:"sha256:…" help:"The binding as it was shown. Without it, the question is shown on a terminal and must be confirmed."`
+	Yes     bool   `help:"Ask nothing: for scripts, with --binding."`
 	Note    string `help:"For the record; with a rejection the agent is told."`
+	Wait    bool   `help:"Follow the call until it ran or can run no more."`
 }
 
 type approvalsYes struct{ answerFlags }
 
 func (c approvalsYes) Run(ctx context.Context, p *program) error {
-	return c.answer(ctx, p, "approve", "Approve this call?")
+	return c.answer(ctx, p, record.Yes)
 }
 
 type approvalsNo struct{ answerFlags }
 
 func (c approvalsNo) Run(ctx context.Context, p *program) error {
-	return c.answer(ctx, p, "reject", "Reject this call?")
+	return c.answer(ctx, p, record.No)
 }
 
 // answer sends exactly the binding that was shown: by whoever names it, or here.
-func (c answerFlags) answer(ctx context.Context, p *program, verb, ask string) error {
-	if c.Binding == "" && !p.terminal() {
+func (c answerFlags) answer(ctx context.Context, p *program, word record.Word) error {
+	switch {
+	case c.Binding == "" && c.Yes:
+		return record.Errorf(record.Invalid, "--yes needs --binding: say what you answer, as placet approvals show %s prints it", safe(c.ID))
+	case c.Binding == "" && !p.terminal():
 		return record.Errorf(record.Invalid, "name what you answer: --binding, as placet approvals show %s prints it", safe(c.ID))
-	}
-	if c.Binding == "" && c.Token == "-" {
+	case c.Binding == "" && c.Token == "-":
 		return record.Errorf(record.Invalid, "a token on standard input leaves none to confirm on; set PLACET_TOKEN, or give --binding")
+	}
+	verb, ask := "approve", "Approve this call?"
+	if word == record.No {
+		verb, ask = "reject", "Reject this call?"
 	}
 	client, a, err := c.get(ctx, p)
 	if err != nil {
 		return err
 	}
 	if c.Binding == "" {
-		if p.question(a); !p.confirm(ask) {
+		if p.question(a); a.State != record.Pending {
+			return record.Errorf(record.Conflict, "there is nothing to answer: the question is %s", question.State(a.State))
+		}
+	}
+	if a.Passkey && word == record.Yes && a.State == record.Pending {
+		return record.Errorf(record.Forbidden, "a yes to this question needs a passkey; open its page: %s", a.Link)
+	}
+	if c.Binding == "" {
+		if !p.confirm(ask) {
 			return no("nothing was answered")
 		}
 		c.Binding = a.Binding
@@ -179,15 +157,61 @@ func (c answerFlags) answer(ctx context.Context, p *program, verb, ask string) e
 		body["note"] = c.Note
 	}
 	var after api.ApprovalView
-	if err := client.ask(ctx, http.MethodPost, "/v1/approvals/"+string(a.ID)+"/"+verb, nil, body, &after); err != nil {
+	err = client.ask(ctx, http.MethodPost, "/v1/approvals/"+string(a.ID)+"/"+verb, nil, body, &after)
+	var r *refused
+	if errors.As(err, &r) && r.Code == string(record.Conflict) {
+		return fmt.Errorf("%w. Your answer was not recorded: placet approvals show %s", err, a.ID)
+	}
+	if err != nil {
 		return err
 	}
-	return p.out(after, func() {
-		p.say("%s: %s", after.State, safe(firstOf(after.Call.Effect, after.Call.Tool)))
-		if after.RunsWhen != "" {
-			p.say("%s", safe(after.RunsWhen))
+	if err := p.out(after, func() { p.answeredBy(after) }); err != nil || !c.Wait {
+		return err
+	}
+	return client.untilSettled(ctx, p, after)
+}
+
+// answeredBy says what an answer came to.
+func (p *program) answeredBy(a api.ApprovalView) {
+	p.say("%s: %s", a.State, cell(firstOf(a.Call.Effect, a.Call.Tool)))
+	if a.State == record.Pending {
+		missing := 0
+		for _, part := range a.Rule {
+			missing = max(missing, part.Quorum-part.Yes)
 		}
-	})
+		p.say("Your yes is recorded. It waits for %d more.", missing)
+	}
+	if a.Outcome != "" {
+		p.say("%s", a.Outcome)
+	}
+}
+
+// heldFor is how many seconds one request waits for news.
+const heldFor = 50
+
+// untilSettled follows a question until its call ran or can run no more.
+func (c *client) untilSettled(ctx context.Context, p *program, a api.ApprovalView) error {
+	for !a.Settled && a.Call.State != record.Unknown {
+		before := a
+		q := query("wait", strconv.Itoa(heldFor), "version", a.Version)
+		a = api.ApprovalView{}
+		if err := c.ask(ctx, http.MethodGet, "/v1/approvals/"+string(before.ID), q, nil, &a); err != nil {
+			return err
+		}
+		if a.Version == before.Version || a.Outcome == before.Outcome {
+			continue
+		}
+		if err := p.out(a, func() { p.say("%s", a.Outcome) }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.State == record.Rejected || a.Call.State == record.Succeeded:
+		return nil
+	case a.Call.State == record.Unknown:
+		return &verdict{code: exitWaiting, quiet: true}
+	}
+	return &verdict{code: exitNo, quiet: true}
 }
 
 // terminal reports whether a person sits before this program.

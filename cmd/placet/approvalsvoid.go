@@ -21,7 +21,7 @@ func (c approvalsVoid) Run(ctx context.Context, p *program) error {
 	if at <= 0 || at == len(c.Person)-1 {
 		return record.Errorf(record.Invalid, "--person wants SUBJECT@ISSUER, such as lena@https://login.example.com")
 	}
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type auditTail struct {
 }
 
 func (c auditTail) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type callsList struct {
 }
 
 func (c callsList) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ type callsShow struct {
 }
 
 func (c callsShow) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ type callsPropose struct {
 }
 
 func (c callsPropose) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ type callsDispatch struct {
 }
 
 func (c callsDispatch) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ type callsCancel struct {
 }
 
 func (c callsCancel) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ type callsReconcile struct {
 }
 
 func (c callsReconcile) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ type explainCommand struct {
 
 // Run says what a call would get. A denial is no failure: nothing was asked to run.
 func (c explainCommand) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}

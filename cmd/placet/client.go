@@ -17,8 +17,9 @@ import (
 // serverFlags say which server to speak to, and as whom.
 type serverFlags struct {
 	configFlag
-	Server string `placeholder:"URL" help:"The server (default: as the configuration says)."`
-	Token  string `placeholder:"TOKEN" help:"Token, or - to read it from standard input (default: PLACET_TOKEN). PLACET_WORKLOAD_KEY is sent beside it, and the certificate of PLACET_CERTIFICATE and PLACET_CERTIFICATE_KEY shown."`
+	Server string `placeholder:"URL" help:"The server (default: as the configuration says, or where you signed in last)."`
+	Folder string `name:"login-folder" placeholder:"DIR" help:"Where placet login stores sign-ins (default: placet/login in your configuration folder)."`
+	Token  string `placeholder:"TOKEN" help:"Token, or - to read it from standard input (default: PLACET_TOKEN, then your placet login). PLACET_WORKLOAD_KEY is sent beside it, and the certificate of PLACET_CERTIFICATE and PLACET_CERTIFICATE_KEY shown."`
 }
 
 // client speaks to a server's /v1.
@@ -31,16 +32,17 @@ type client struct {
 	stdout io.Writer
 }
 
-func (p *program) client(f serverFlags) (*client, error) {
-	c := &client{base: trimURL(f.Server), token: f.Token, stdin: p.stdin, stdout: p.stdout,
-		// A redirect would carry the token to where nobody configured it to go.
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	if c.base == "" {
-		cfg, err := f.load()
-		if err != nil {
-			return nil, err
-		}
-		c.base = cfg.PublicURL
+// newHTTP follows no redirect: it would carry the token to where nobody configured
+// it to go.
+func newHTTP() *http.Client {
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func (p *program) client(ctx context.Context, f serverFlags) (*client, error) {
+	c := &client{token: f.Token, stdin: p.stdin, stdout: p.stdout, http: newHTTP()}
+	var err error
+	if c.base, err = f.server(); err != nil {
+		return nil, err
 	}
 	if err := secure(c.base); err != nil {
 		return nil, err
@@ -61,7 +63,12 @@ func (p *program) client(f serverFlags) (*client, error) {
 		return nil, err
 	}
 	if c.token == "" && c.key == "" && !certified {
-		return nil, record.Errorf(record.Unauthenticated, "no credential; set PLACET_TOKEN or PLACET_WORKLOAD_KEY, or use --token. For a development server: placet dev token --user NAME")
+		if c.token, err = f.login(ctx, c.base); err != nil {
+			return nil, err
+		}
+		if c.token == "" {
+			return nil, nobody(c.base)
+		}
 	}
 	return c, nil
 }

@@ -16,7 +16,7 @@ type approvalsEvidence struct{ approvalFlags }
 
 // Run prints the evidence as JSON, to be kept and verified elsewhere.
 func (c approvalsEvidence) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": serverStep, "grab": grab, "swap": swap, "exits": wantExit, "settles": settles, "lines": lines, "hostile": hostile, "certificate": certificate,
+			"server": serverStep, "grab": grab, "swap": swap, "exits": wantExit, "settles": settles, "lines": lines, "hostile": hostile, "certificate": certificate, "signin": signIn,
 		},
 	})
 }
@@ -155,6 +155,7 @@ type serversOf struct{}
 // serverStep starts, watches and ends servers:
 //
 //	server start NAME ARGUMENTS…   starts placet, waits until it listens, sets $URL
+//	server run NAME ARGUMENTS…     starts placet with the story's home, and goes on
 //	server until NAME PATTERN      waits until it prints a match
 //	server hangup NAME             sends SIGHUP
 //	server stop NAME [CODE]        sends SIGTERM, and wants this exit code
@@ -171,6 +172,12 @@ func serverStep(ts *testscript.TestScript, neg bool, args []string) {
 		servers[name] = r
 		ts.Defer(func() { _ = r.cmd.Process.Kill() })
 		ts.Setenv("URL", r.until(ts, `^listening on (\S+)$`)[1])
+		return
+	}
+	if args[0] == "run" {
+		r := launch(ts, args[2:])
+		servers[name] = r
+		ts.Defer(func() { _ = r.cmd.Process.Kill() })
 		return
 	}
 	r := servers[name]

@@ -17,7 +17,7 @@ type reloadCommand struct {
 // Run has a server read its registry and policy again: it prints the plan, and
 // then activates exactly what was planned. On any error the version before stays.
 func (c reloadCommand) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (c reloadCommand) Run(ctx context.Context, p *program) error {
 type overridesCommand struct{ serverFlags }
 
 func (c overridesCommand) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}

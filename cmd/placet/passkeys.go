@@ -16,7 +16,7 @@ type passkeysRevoke struct {
 }
 
 func (c passkeysRevoke) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -147,3 +147,10 @@ func (p *program) out(v any, people func()) error {
 	people()
 	return nil
 }
+
+// warn says something beside the output, on standard error; with --json nothing.
+func (p *program) warn(format string, args ...any) {
+	if !p.json {
+		fmt.Fprintln(p.stderr, safeLines(fmt.Sprintf(format, args...)))
+	}
+}

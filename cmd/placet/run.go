@@ -17,6 +17,8 @@ type commands struct {
 	Serve      serveCommand      `cmd:"" help:"Run the server."`
 	Dev        devCommand        `cmd:"" help:"Run a server for trying things out, with an issuer of its own."`
 	Demo       demoCommand       `cmd:"" help:"Play the demo: a gateway, a help desk with a ledger, a scripted agent."`
+	Login      loginCommand      `cmd:"" help:"Sign in by browser, to answer questions and to operate."`
+	Logout     logoutCommand     `cmd:"" help:"Sign out again."`
 	Connect    connectCommand    `cmd:"" help:"Carry MCP from a desktop client to a server, and sign its user in."`
 	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`

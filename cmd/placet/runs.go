@@ -27,7 +27,7 @@ type runsList struct {
 }
 
 func (c runsList) Run(ctx context.Context, p *program) error {
-	client, err := p.client(c.serverFlags)
+	client, err := p.client(ctx, c.serverFlags)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ type runFlags struct {
 }
 
 func (f runFlags) ask(ctx context.Context, p *program, method, tail string, body any) error {
-	client, err := p.client(f.serverFlags)
+	client, err := p.client(ctx, f.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -172,11 +172,12 @@ func (s *host) run(l net.Listener) error {
 	return s.server.Serve(l)
 }
 
-// endStreams ends event streams, which would last for minutes, when the server
-// stops. Calls under way are not touched.
+// endStreams ends event streams, which would last for minutes, and requests that
+// wait for news, when the server stops. Calls under way are not touched.
 func (s *host) endStreams(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && (strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/stream")) {
+		if r.Method == http.MethodGet && (strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/stream") ||
+			r.URL.Path == "/v1/approvals/events" || r.URL.Query().Has("wait")) {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.streams, cancel)()

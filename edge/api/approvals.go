@@ -1,19 +1,25 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/feed"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 )
 
 func (d *door) registerApprovals() {
 	add(d, d.operation("list-approvals", http.MethodGet, "/v1/approvals", "List questions", d.asViewer, tag("approvals"),
-		describe("A caller sees those of its own calls, an approver those they may answer, a reader all of the tenant.")), d.listApprovals)
-	add(d, d.operation("show-approval", http.MethodGet, "/v1/approvals/{id}", "Show a question", d.asViewer, tag("approvals")), d.showApproval)
+		describe("A caller sees those of its own calls, an approver those they may answer, a reader all of the tenant. With wait, the request is held while the page is what version says, or without version while it is empty.")), d.listApprovals)
+	add(d, d.operation("show-approval", http.MethodGet, "/v1/approvals/{id}", "Show a question", d.asViewer, tag("approvals"),
+		describe("With wait, the request is held while the question and its call are what version says, or without version until they move.")), d.showApproval)
+	d.registerQuestions()
 	for _, w := range []struct {
 		id, path, summary string
 		word              record.Word
@@ -46,12 +52,14 @@ type listApprovalsInput struct {
 	State approvalStateParam `query:"state" doc:"Only questions in this state."`
 	After string             `query:"after" maxLength:"64" doc:"The next of an earlier page."`
 	Limit int                `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	WaitQuery
 }
 
 type approvalsOutput struct {
 	Body struct {
 		Approvals []ApprovalView    `json:"approvals" nullable:"false" doc:"Oldest first."`
 		Next      record.ApprovalID `json:"next,omitempty" doc:"Send it as after for the next page, which may be there even when this one is short."`
+		Version   string            `json:"version" doc:"Differs when anything on this page has moved. Send it back with wait."`
 	}
 }
 
@@ -60,16 +68,63 @@ const scanned = 2000
 
 func (d *door) listApprovals(ctx context.Context, in *listApprovalsInput) (*approvalsOutput, error) {
 	v := watcher(ctx)
+	if in.Wait == 0 {
+		return d.pageOfApprovals(ctx, v, in)
+	}
+	w, leave, err := d.listen(ctx, v, "")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	out, err := d.pageOfApprovals(ctx, v, in)
+	if err != nil || in.Version != "" && out.Body.Version != in.Version || in.Version == "" && len(out.Body.Approvals) > 0 {
+		return out, err
+	}
+	was := out.Body.Version
+	v, err = d.poll(ctx, v, w, in.Wait, func(items []feed.Item) bool {
+		if !slices.ContainsFunc(items, func(i feed.Item) bool { return i.Approval != nil && v.sees(i.Loaded) }) {
+			return false
+		}
+		out, err = d.pageOfApprovals(context.WithoutCancel(ctx), v, in)
+		return err != nil || out.Body.Version != was
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.pageOfApprovals(context.WithoutCancel(ctx), v, in)
+}
+
+func (d *door) pageOfApprovals(ctx context.Context, v viewer, in *listApprovalsInput) (*approvalsOutput, error) {
 	q := dispatch.ApprovalQuery{Tenant: v.tenant(), Owner: v.owner(), After: record.ApprovalID(in.After), Limit: in.Limit}
 	if in.State != "" {
 		q.States = []record.ApprovalState{record.ApprovalState(in.State)}
 	}
 	out := &approvalsOutput{}
 	out.Body.Approvals = []ApprovalView{}
+	found, next, err := d.questions(ctx, v, q)
+	for _, l := range found {
+		out.Body.Approvals = append(out.Body.Approvals, d.approvalView(l, v))
+	}
+	out.Body.Next, out.Body.Version = next, versionOf(found)
+	return out, err
+}
+
+// versionOf differs when a list does.
+func versionOf(list []dispatch.Loaded) string {
+	parts := make([][]byte, 0, len(list))
+	for _, l := range list {
+		parts = append(parts, []byte(question.Version(l)))
+	}
+	return canon.Of("placet/page/1", parts...).String()[len("sha256:"):][:24]
+}
+
+// questions finds those that the viewer sees, at most as many as the query's limit.
+// With more to look through, next is where to go on.
+func (d *door) questions(ctx context.Context, v viewer, q dispatch.ApprovalQuery) (found []dispatch.Loaded, next record.ApprovalID, err error) {
 	for seen := 0; ; {
 		page, err := d.reader.Approvals(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for _, l := range page {
 			seen++
@@ -80,18 +135,15 @@ func (d *door) listApprovals(ctx context.Context, in *listApprovalsInput) (*appr
 			if !v.sees(l) {
 				continue
 			}
-			out.Body.Approvals = append(out.Body.Approvals, approvalView(l, d.now(), v))
-			if len(out.Body.Approvals) == in.Limit {
-				out.Body.Next = q.After
-				return out, nil
+			if found = append(found, l); len(found) == q.Limit {
+				return found, q.After, nil
 			}
 		}
 		switch {
 		case len(page) < q.Limit:
-			return out, nil
+			return found, "", nil
 		case seen >= scanned:
-			out.Body.Next = q.After
-			return out, nil
+			return found, q.After, nil
 		}
 	}
 }
@@ -103,12 +155,37 @@ type ApprovalPath struct {
 
 type approvalOutput struct{ Body ApprovalView }
 
-func (d *door) showApproval(ctx context.Context, in *ApprovalPath) (*approvalOutput, error) {
-	l, err := d.question(ctx, watcher(ctx), in.ID)
+type showApprovalInput struct {
+	ApprovalPath
+	WaitQuery
+}
+
+type shownApprovalOutput struct{ Body ShownApproval }
+
+func (d *door) showApproval(ctx context.Context, in *showApprovalInput) (*shownApprovalOutput, error) {
+	v := watcher(ctx)
+	l, err := d.question(ctx, v, in.ID)
+	if err != nil || in.Wait == 0 {
+		return d.shownApproval(ctx, v, l, err)
+	}
+	w, leave, err := d.listen(ctx, v, l.Call.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &approvalOutput{Body: approvalView(l, d.now(), watcher(ctx))}, nil
+	defer leave()
+	was := cmp.Or(in.Version, question.Version(l))
+	if l, err = d.question(ctx, v, in.ID); err != nil || question.Version(l) != was {
+		return d.shownApproval(ctx, v, l, err)
+	}
+	v, err = d.poll(ctx, v, w, in.Wait, func(items []feed.Item) bool {
+		return slices.ContainsFunc(items, func(i feed.Item) bool { return question.Version(i.Loaded) != was })
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	l, err = d.question(ctx, v, in.ID)
+	return d.shownApproval(ctx, v, l, err)
 }
 
 func (d *door) question(ctx context.Context, v viewer, id string) (dispatch.Loaded, error) {
@@ -153,5 +230,5 @@ func (d *door) reply(ctx context.Context, in *replyInput, word record.Word) (*ap
 	if l.Approval == nil {
 		return nil, absent("approval")
 	}
-	return &approvalOutput{Body: approvalView(l, d.now(), viewer{person: p})}, nil
+	return &approvalOutput{Body: d.approvalView(l, viewer{person: p})}, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/feed"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
@@ -17,7 +20,8 @@ func (d *door) registerCalls() {
 		describe("Decides and records the call; with dispatch true (the default) an allowed call runs at once. An equal proposal finds the open call, and its outcome."),
 		d.answers, d.noting), d.propose)
 	add(d, d.operation("list-calls", http.MethodGet, "/v1/calls", "List calls", d.asViewer, tag("calls")), d.listCalls)
-	add(d, d.operation("show-call", http.MethodGet, "/v1/calls/{id}", "Show a call", d.asViewer, tag("calls")), d.showCall)
+	add(d, d.operation("show-call", http.MethodGet, "/v1/calls/{id}", "Show a call", d.asViewer, tag("calls"),
+		describe("With wait, the request is held while the call and its question are what version says, or without version until they move.")), d.showCall)
 	add(d, d.operation("dispatch", http.MethodPost, "/v1/calls/{id}/dispatch", "Continue a call", d.asCaller, tag("calls"),
 		describe("Runs the call if it may run now; a call that waits for a person is held for the seconds given."),
 		d.answers), d.dispatch)
@@ -229,6 +233,8 @@ type ShownCall struct {
 	CallView
 	Text   string          `json:"text,omitempty" doc:"What a model may be told; only for the caller."`
 	Result json.RawMessage `json:"result,omitempty" doc:"The recorded result, byte for byte; only for the caller."`
+
+	Version string `json:"version" doc:"Differs when the call or its question has moved. Send it back with wait."`
 }
 
 // apart keeps the result away from the encoder.
@@ -240,11 +246,40 @@ func (s ShownCall) apart() (any, json.RawMessage) {
 
 type showCallOutput struct{ Body ShownCall }
 
-func (d *door) showCall(ctx context.Context, in *CallPath) (*showCallOutput, error) {
+type showCallInput struct {
+	CallPath
+	WaitQuery
+}
+
+func (d *door) showCall(ctx context.Context, in *showCallInput) (*showCallOutput, error) {
 	v, id := watcher(ctx), record.CallID(in.ID)
 	if !record.ValidID("call", in.ID) {
 		return nil, d.refusal(absent("call"))
 	}
+	out, err := d.shownCall(ctx, v, id)
+	if err != nil || in.Wait == 0 {
+		return out, err
+	}
+	w, leave, err := d.listen(ctx, v, id)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	was := cmp.Or(in.Version, out.Body.Version)
+	if out, err = d.shownCall(ctx, v, id); err != nil || out.Body.Version != was {
+		return out, err
+	}
+	v, err = d.poll(ctx, v, w, in.Wait, func([]feed.Item) bool {
+		out, err = d.shownCall(context.WithoutCancel(ctx), v, id)
+		return err != nil || out.Body.Version != was
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.shownCall(context.WithoutCancel(ctx), v, id)
+}
+
+func (d *door) shownCall(ctx context.Context, v viewer, id record.CallID) (*showCallOutput, error) {
 	if v.caller.Valid() {
 		a, err := d.boundary.Show(ctx, v.caller, id)
 		if err == nil && a.Call == nil {
@@ -253,7 +288,8 @@ func (d *door) showCall(ctx context.Context, in *CallPath) (*showCallOutput, err
 		if err != nil {
 			return nil, d.refusal(hidden(err, "call"))
 		}
-		return &showCallOutput{Body: ShownCall{CallView: callView(*a.Call, v), Text: a.Text(), Result: a.Result}}, nil
+		return &showCallOutput{Body: ShownCall{CallView: callView(*a.Call, v), Text: a.Text(), Result: a.Result,
+			Version: question.Version(dispatch.Loaded{Call: *a.Call, Approval: a.Approval})}}, nil
 	}
 	l, err := d.reader.Call(ctx, v.tenant(), id)
 	if err == nil && !v.sees(l) {
@@ -262,5 +298,5 @@ func (d *door) showCall(ctx context.Context, in *CallPath) (*showCallOutput, err
 	if err != nil {
 		return nil, d.refusal(hidden(err, "call"))
 	}
-	return &showCallOutput{Body: ShownCall{CallView: callView(l.Call, v)}}, nil
+	return &showCallOutput{Body: ShownCall{CallView: callView(l.Call, v), Version: question.Version(l)}}, nil
 }

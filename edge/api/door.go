@@ -5,18 +5,20 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/edge/feed"
 	"github.com/placet-dev/placet/edge/oauth"
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
 
-// door is the handler. It holds no state of its own.
+// door is the handler. It holds no state but of who listens.
 type door struct {
 	boundary Boundary
 	reader   Reader
@@ -29,13 +31,17 @@ type door struct {
 	evidence  func(record.Call, record.Approval) passkey.Evidence
 	ready     func(context.Context) error
 
+	public string
 	log    *slog.Logger
 	now    func() time.Time
 	limits canon.Limits
 	body   time.Duration
 	wait   time.Duration
-	poll   time.Duration
+	beat   time.Duration
 	stream time.Duration
+
+	feed    *feed.Feed
+	streams streams
 
 	mux *http.ServeMux
 	api huma.API
@@ -47,10 +53,13 @@ func New(o Options) http.Handler { return build(o) }
 func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
-		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth,
+		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth, public: strings.TrimRight(o.PublicURL, "/"),
 		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready,
-		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, poll: o.Poll, stream: o.Stream,
+		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
+	}
+	if o.Boundary != nil {
+		d.feed = feed.New(o.Reader, o.Boundary.Moved, o.Log)
 	}
 	d.api = humago.New(d.mux, d.config(o.Version))
 	d.api.UseMiddleware(fold)
@@ -62,6 +71,7 @@ func build(o Options) *door {
 	d.registerTools()
 	d.registerOperate()
 	d.registerPasskeys()
+	d.registerMe()
 	d.registerHealth()
 	d.finishSpec()
 	return d

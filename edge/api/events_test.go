@@ -55,7 +55,12 @@ func TestEventsGoOnFromNext(t *testing.T) {
 // follow opens a stream and sends its lines.
 func (h *house) follow(ctx context.Context, w who, query string) <-chan string {
 	h.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "GET", h.url+"/v1/events/stream?"+query, nil)
+	return h.stream(ctx, w, "/v1/events/stream?"+query)
+}
+
+func (h *house) stream(ctx context.Context, w who, path string) <-chan string {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "GET", h.url+path, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -41,6 +41,8 @@ type Boundary interface {
 	Used([]dispatch.Counted) []dispatch.Use
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
 	Lacks(ctx context.Context, l identity.Lack, what string) error
+	Current() *dispatch.Active
+	Moved() <-chan struct{}
 }
 
 // Reader is what this door reads beside the boundary, for approvers and operators.
@@ -69,12 +71,13 @@ type Ingress interface {
 
 // Options is what a door is made of. Boundary, Reader and Verifier are required.
 type Options struct {
-	Boundary Boundary
-	Reader   Reader
-	Verifier Verifier
-	Ingress  Ingress         // nil: no limit
-	OAuth    *oauth.Resource // what clients are told of tokens; nil: only that they need one
-	Version  string          // of this program, shown in the OpenAPI document
+	Boundary  Boundary
+	Reader    Reader
+	Verifier  Verifier
+	Ingress   Ingress         // nil: no limit
+	OAuth     *oauth.Resource // what clients are told of tokens; nil: only that they need one
+	PublicURL string          // of the console's pages; empty: no links to them
+	Version   string          // of this program, shown in the OpenAPI document
 
 	Reload    func(ctx context.Context, by string, order ReloadOrder) (Reloaded, error) // nil: not supported
 	Overrides func() []registry.Override                                                // nil: not supported
@@ -86,8 +89,8 @@ type Options struct {
 	Limits canon.Limits     // of request bodies; zero fields are canon's defaults
 	Body   time.Duration    // how long a body may take to arrive; 0: 5 s
 	Wait   time.Duration    // the longest a dispatch is held for an answer; 0: 25 s
-	Poll   time.Duration    // how often an event stream looks for new events; 0: 1 s
-	Stream time.Duration    // how long an event stream lasts at most; 0: 10 min
+	Beat   time.Duration    // how often a stream shows a sign of life, and verifies its credential; 0: 15 s
+	Stream time.Duration    // how long a stream lasts at most; 0: 10 min
 }
 
 // ReloadOrder says what to do with the files as they are now.
@@ -120,8 +123,8 @@ func (o Options) withDefaults() Options {
 	if o.Wait <= 0 {
 		o.Wait = 25 * time.Second
 	}
-	if o.Poll <= 0 {
-		o.Poll = time.Second
+	if o.Beat <= 0 {
+		o.Beat = 15 * time.Second
 	}
 	if o.Stream <= 0 {
 		o.Stream = 10 * time.Minute

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -189,13 +190,18 @@ type ApprovalView struct {
 	Rule      []PartView           `json:"rule" nullable:"false" doc:"Each part must be met."`
 	Self      bool                 `json:"self" doc:"The call's own principal may answer."`
 	Reason    bool                 `json:"reason_required" doc:"An answer must say why, in its note."`
-	Passkey   string               `json:"passkey_challenge,omitempty" doc:"Set where a yes counts only if the approver's passkey signed this challenge (base64url), on the question's page in the console."`
+	Challenge string               `json:"passkey_challenge,omitempty" doc:"Set where a yes counts only if the approver's passkey signed this challenge (base64url), on the question's page in the console."`
 	Answers   []ReplyView          `json:"answers" nullable:"false"`
 	Replaces  record.ApprovalID    `json:"replaces,omitempty" doc:"The voided question whose place it takes."`
 	Asked     time.Time            `json:"asked_at"`
 	Expires   time.Time            `json:"expires_at"`
 	Changed   time.Time            `json:"changed_at"`
 	RunsWhen  string               `json:"runs_when,omitempty" doc:"When an approved call runs."`
+	Version   string               `json:"version" doc:"Differs when the question or its call has moved. Send it back with wait."`
+	Why       string               `json:"why" doc:"Why it is asked, in words."`
+	Passkey   bool                 `json:"passkey,omitempty" doc:"It is answered with a passkey, on its page."`
+	Outcome   string               `json:"outcome,omitempty" doc:"What became of it, in words."`
+	Settled   bool                 `json:"settled" doc:"Nothing of it will move any more."`
 	Remaining int64                `json:"seconds_left"`
 }
 
@@ -206,6 +212,7 @@ type PartView struct {
 	People    []record.Principal `json:"people,omitempty" nullable:"false"`
 	Principal bool               `json:"principal,omitempty"`
 	Quorum    int                `json:"quorum"`
+	Yes       int                `json:"yes" doc:"How many of them said yes."`
 }
 
 // ReplyView is one person's answer.
@@ -218,21 +225,27 @@ type ReplyView struct {
 
 // approvalView shows a question to who v is. The agent's side learns neither who
 // may answer nor who did: it could only use that to press them.
-func approvalView(l dispatch.Loaded, now time.Time, v viewer) ApprovalView {
+func (d *door) approvalView(l dispatch.Loaded, v viewer) ApprovalView {
+	now := d.now()
+	var people *record.People
+	if active := d.boundary.Current(); active != nil {
+		people = active.People
+	}
 	a := *l.Approval
 	view := ApprovalView{
 		ID: a.ID, State: a.State, Binding: a.Binding.String(), Code: a.Code, Call: callView(l.Call, v),
 		Targets: append([]record.Target{}, l.Call.Targets...), Self: a.Rule.Self, Reason: a.Rule.Reason, Replaces: a.Replaces,
 		Rule: []PartView{}, Answers: []ReplyView{}, Asked: a.Asked, Expires: a.Expires, Changed: a.Changed,
 		Remaining: max(0, int64(a.Expires.Sub(now)/time.Second)),
+		Version:   question.Version(l), Why: question.Why(a.Code), Passkey: a.Rule.Passkey, Outcome: question.Outcome(l, now), Settled: question.Settled(l),
 	}
 	agent := v.caller.Valid()
 	if a.Rule.Passkey && !agent {
 		challenge := record.AnswerChallenge(a.Binding, a.ID, record.Yes)
-		view.Passkey = base64.RawURLEncoding.EncodeToString(challenge[:])
+		view.Challenge = base64.RawURLEncoding.EncodeToString(challenge[:])
 	}
 	for _, p := range a.Rule.Parts {
-		part := PartView{From: p.From, Quorum: max(p.Quorum, 1)}
+		part := PartView{From: p.From, Quorum: max(p.Quorum, 1), Yes: question.Yes(p, a, people)}
 		if !agent {
 			part.Groups, part.People, part.Principal = p.Groups, p.People, p.Principal
 		}

@@ -58,6 +58,8 @@ func (o things) operations() []operation {
 		{"GET", "/v1/events?call=" + o.call, "", "viewers", true},
 		{"GET", "/v1/events?run=" + o.run, "", "viewers", true},
 		{"GET", "/v1/events/stream?call=" + o.call, "", "viewers", true},
+		{"GET", "/v1/approvals/events", "", "viewers", false},
+		{"GET", "/v1/me", "", "viewers", false},
 		{"GET", "/v1/tools", "", "callers", false},
 		{"POST", "/v1/explain", `{"tool":"note"}`, "callers", false},
 		{"POST", "/v1/reload", "", "operators", false},

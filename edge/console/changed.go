@@ -1,17 +1,15 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"time"
 
-	"github.com/placet-dev/placet/canon"
-	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 )
 
-// changed is how a call differs from the last approved one of its tool, for the
-// same principal through the same agent.
+// changed is how a call differs from the last approved one of its tool, as the page
+// shows it.
 type changed struct {
 	Since  record.ApprovalID
 	At     time.Time
@@ -27,68 +25,16 @@ type argument struct {
 	Old, New *folded // nil: it was not there
 }
 
-// maxChanged is how many differences a page lists.
-const maxChanged = 30
-
-// lookBack is how many earlier calls are looked at.
-const lookBack = 100
-
-// changedSince compares with the newest earlier call that a person approved. Its
-// values are shown to those who may see that call, and to nobody else.
 func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call) (*changed, error) {
-	earlier, err := c.o.Reader.Calls(ctx, dispatch.CallQuery{Tenant: call.Tenant, Owner: &call.Owner, Before: call.ID, Limit: lookBack})
-	if err != nil {
+	found, err := question.Since(ctx, c.o.Reader, v.sees, call)
+	if err != nil || found == nil {
 		return nil, err
 	}
-	for _, e := range earlier {
-		if e.Tool.Name != call.Tool.Name || e.Approval == "" || e.ID == call.ID {
-			continue
-		}
-		l, err := c.o.Reader.Call(ctx, call.Tenant, e.ID)
-		if err != nil || l.Approval == nil || l.Approval.State != record.Consumed && l.Approval.State != record.Approved {
-			if err != nil && record.KindOf(err) != record.NotFound {
-				return nil, err
-			}
-			continue
-		}
-		if !v.sees(l) {
-			return nil, nil
-		}
-		out := compare(e.Arguments, call.Arguments)
-		out.Since, out.At, out.Unused = l.Approval.ID, l.Approval.Changed, l.Approval.State == record.Approved
-		return out, nil
+	out := &changed{Since: found.Since.Approval.ID, At: found.Since.Approval.Changed, Unused: found.Unused(), Left: found.Left, Same: found.Same}
+	for _, r := range found.Rows {
+		out.Rows = append(out.Rows, argument{r.Name, shownAs(r.Old), shownAs(r.New)})
 	}
-	return nil, nil
-}
-
-// compare finds what is different between two canonical objects.
-func compare(old, now []byte) *changed {
-	out := &changed{}
-	add := func(name string, before, after []byte) {
-		if bytes.Equal(before, after) && before != nil && after != nil {
-			out.Same++
-			return
-		}
-		if len(out.Rows) == maxChanged {
-			out.Left++
-			return
-		}
-		out.Rows = append(out.Rows, argument{name, shownAs(before), shownAs(after)})
-	}
-	before := map[string][]byte{}
-	for name, value := range canon.Members(old) {
-		before[name] = value
-	}
-	for name, value := range canon.Members(now) {
-		add(name, before[name], value)
-		delete(before, name)
-	}
-	for name, value := range canon.Members(old) {
-		if _, gone := before[name]; gone {
-			add(name, value, nil)
-		}
-	}
-	return out
+	return out, nil
 }
 
 func shownAs(value []byte) *folded {

@@ -17,6 +17,6 @@
 // Sessions are in memory: after a restart people sign in again. Without a login in
 // the configuration there is one page, which says how to answer in a terminal.
 //
-// It may import dispatch, identity, registry, record and canon, go-oidc and
-// oauth2.
+// It may import dispatch, edge/question, identity, registry, record and canon,
+// go-oidc and oauth2.
 package console

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -175,9 +176,4 @@ func versionOf(list []dispatch.Loaded) string {
 }
 
 // version differs when a question or its call moved.
-func version(l dispatch.Loaded) string {
-	if l.Approval == nil {
-		return fmt.Sprintf("%s.%d", l.Call.ID, l.Call.Version)
-	}
-	return fmt.Sprintf("%s.%d.%d", l.Approval.ID, l.Approval.Version, l.Call.Version)
-}
+func version(l dispatch.Loaded) string { return question.Version(l) }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/edge/question"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -123,7 +123,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	a, now := *l.Approval, c.o.Clock()
 	effect, rest := effectOf(l.Call)
 	view := questionView{Loaded: l, Effect: effect, Purpose: fold(l.Call.Purpose, 300, 2000), Why: asked(a.Code), Arguments: valueOf(l.Call.Arguments),
-		Left: left(a.Expires.Sub(now)), Parts: partsOf(a, c.people()), Passkey: a.Rule.Passkey, Settled: settled(l)}
+		Left: left(a.Expires.Sub(now)), Parts: partsOf(a, c.people()), Passkey: a.Rule.Passkey, Settled: question.Settled(l)}
 	if active := c.o.Boundary.Current(); active != nil {
 		view.Environment = active.Environment
 	}
@@ -150,7 +150,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	view.Mine = answerOf(a, v)
 	view.May = v.may(l) && a.State == record.Pending && view.Mine == nil && now.Before(a.Expires)
 	view.Barred = c.o.Boundary.Barred(v.person, a)
-	view.Outcome = outcomeOf(l, now)
+	view.Outcome = question.Outcome(l, now)
 	var err error
 	if view.Changed, err = c.changedSince(ctx, v, l.Call); err != nil {
 		return view, err
@@ -164,15 +164,6 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 		}
 	}
 	return view, c.othersOf(ctx, v, &view)
-}
-
-// settled reports whether nothing on the page will move any more.
-func settled(l dispatch.Loaded) bool {
-	switch l.Approval.State {
-	case record.Rejected, record.Lapsed, record.Void:
-		return true
-	}
-	return l.Call.State.Terminal()
 }
 
 // effectOf splits the effect in words: the sentence, and the arguments it leaves out.
@@ -194,10 +185,6 @@ func (c *Console) people() *record.People {
 
 func partsOf(a record.Approval, people *record.People) []part {
 	var out []part
-	answers := slices.Clone(a.Answers)
-	for i := range answers {
-		answers[i].Proved = answers[i].Proof != nil // shown, not relied on: the boundary verifies
-	}
 	for _, p := range a.Rule.Parts {
 		view := part{From: p.From, Quorum: max(p.Quorum, 1)}
 		for _, g := range p.Groups {
@@ -209,7 +196,7 @@ func partsOf(a record.Approval, people *record.People) []part {
 		if p.Principal {
 			view.Who = append(view.Who, "the person it is for")
 		}
-		view.Yes = a.Rule.Said(p, answers, a.Binding, a.Owner, people)
+		view.Yes = question.Yes(p, a, people)
 		out = append(out, view)
 	}
 	return out
@@ -227,53 +214,6 @@ func answerOf(a record.Approval, v viewer) *given {
 		}
 	}
 	return nil
-}
-
-// outcomeOf says what became of a question that no longer waits.
-func outcomeOf(l dispatch.Loaded, now time.Time) string {
-	a, call := l.Approval, l.Call
-	at := func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
-	switch a.State {
-	case record.Rejected:
-		return "Rejected at " + at(a.Changed) + ". It does not run, and an equal call stays rejected in this conversation."
-	case record.Lapsed:
-		return "Nobody answered in time. It does not run."
-	case record.Void:
-		return "This question is no longer valid, and no answer to it counts: something it was for has changed or ended."
-	case record.Approved:
-		text := "Approved at " + at(a.Changed) + ". It " + l.RunsWhen(now, at(a.Expires)) + "."
-		if l.Run.Delegation.Live(now) {
-			text = "Approved at " + at(a.Changed) + ". It runs once, also while the agent is away, until " + at(a.Expires) + "."
-		}
-		if !call.Decision.RetryAfter.IsZero() && now.Before(call.Decision.RetryAfter) {
-			text += " A limit holds it back until " + at(call.Decision.RetryAfter) + "."
-		}
-		return text
-	case record.Consumed:
-		return consumed(call, at)
-	}
-	return ""
-}
-
-func consumed(call record.Call, at func(time.Time) string) string {
-	when, ref := call.Changed, ""
-	if o := call.Outcome; o != nil {
-		when = o.At
-		if o.Effect != "" {
-			ref = " The tool calls it " + o.Effect + "."
-		}
-	}
-	switch call.State {
-	case record.Executing:
-		return "Approved, and running now."
-	case record.Succeeded:
-		return "Approved, and done at " + at(when) + "." + ref
-	case record.Failed:
-		return "Approved and tried at " + at(when) + ". It failed, and the yes is used up."
-	case record.Unknown:
-		return "Sent at " + at(when) + ", and no answer came. The yes is used up and cannot run it twice."
-	}
-	return "Approved. The call is now: " + stateWord(call.State) + "."
 }
 
 // nextOf finds the question that took the place of one that is void.

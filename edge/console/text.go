@@ -1,128 +1,27 @@
 package console
 
 import (
-	"fmt"
 	"html/template"
 	"strings"
-	"unicode"
+
+	"github.com/placet-dev/placet/edge/question"
 )
 
-// marked is a text that somebody else wrote, as HTML: escaped, and with every
-// character that cannot be seen, changes the direction of others or passes for
-// another one followed or replaced by its number. What it shows is all there is.
+// marked is a text that somebody else wrote, as HTML: escaped, and with what cannot
+// be seen or deceives made visible.
 func marked(s string) template.HTML {
 	var b strings.Builder
-	runes := []rune(s)
-	for start := 0; start < len(runes); {
-		end := start
-		for end < len(runes) && inWord(runes[end]) {
-			end++
+	for _, p := range question.Mark(s) {
+		if !p.Mark {
+			b.WriteString(template.HTMLEscapeString(p.Text))
+			continue
 		}
-		if end == start {
-			end++
-		}
-		word(&b, runes[start:end])
-		start = end
-	}
-	return template.HTML(b.String()) // escaped in word
-}
-
-// inWord reports whether a character belongs to a word, name, address or number:
-// the spans within which scripts must not mix.
-func inWord(r rune) bool {
-	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || strings.ContainsRune("._-@", r)
-}
-
-func word(b *strings.Builder, runes []rune) {
-	latin, foreign, alike := false, 0, 0
-	for _, r := range runes {
-		switch {
-		case r < 0x80 && unicode.IsLetter(r):
-			latin = true
-		case unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r):
-			foreign++
-			if strings.ContainsRune(lookalikes, r) {
-				alike++
-			}
+		b.WriteString(`<span class="odd">` + p.Text + `</span>`) // our own letters
+		if p.Text == question.Break {
+			b.WriteByte('\n') // a break in a text stays one
 		}
 	}
-	// A word of two scripts, or one that could be read in another.
-	deceives := foreign > 0 && (latin || alike == foreign)
-	marks := 0
-	for _, r := range runes {
-		if unicode.IsMark(r) {
-			marks++
-		} else {
-			marks = 0
-		}
-		switch {
-		case r == '\n':
-			b.WriteString(`<span class="odd">↵</span>` + "\n") // a break in a text stays one
-		case hidden(r) || marks > 1:
-			number(b, r)
-		case styled(r) || deceives && unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r):
-			b.WriteString(template.HTMLEscapeString(string(r)))
-			number(b, r)
-		default:
-			b.WriteString(template.HTMLEscapeString(string(r)))
-		}
-	}
-}
-
-// lookalikes are letters of other scripts that are drawn like Latin ones.
-const lookalikes = "асеорхуіјѕһԁԛԝьАВЕЅІЈКМНОРСТУХԌ" + "οναρυικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "օսոհցզԼՕՍ" + "ᎪᏴᏟᎠᎬᎻᎫᏦᏞᎷᏢᏒᏚᎢᏙᎳᏃ"
-
-// styled are Latin letters, digits and signs in a form of their own: full width,
-// mathematical, enclosed.
-func styled(r rune) bool {
-	switch {
-	case r >= 0xFF01 && r <= 0xFF5E, r >= 0x1D400 && r <= 0x1D7FF, r >= 0x2460 && r <= 0x24FF, r >= 0x1F100 && r <= 0x1F1FF:
-		return true
-	case r >= 0x2100 && r <= 0x214F: // letterlike
-		return r != '№' && r != '™' && r != '℃'
-	case r == '⟦' || r == '⟧' || r == '↵': // our own marks
-		return true
-	case r == 0x2044 || r == 0x2215 || r == 0x2024 || r == 0x2025 || r == 0x3002 || r == 0xA789 || r == 0x2236: // pass for / . :
-		return true
-	}
-	return false
-}
-
-// hidden are characters without a shape of their own: controls, formats such as
-// overrides of direction and zero widths, white space other than a blank, fillers,
-// and what Unicode has not assigned or left to private use.
-func hidden(r rune) bool {
-	switch r {
-	case ' ':
-		return false
-	case 0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800, 0x034F, 0x17B4, 0x17B5: // fillers and blanks
-		return true
-	case unicode.ReplacementChar:
-		return true
-	}
-	if r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF || r >= 0x180B && r <= 0x180F { // variation selectors
-		return true
-	}
-	return !unicode.IsGraphic(r) || unicode.Is(unicode.Zs, r)
-}
-
-func number(b *strings.Builder, r rune) {
-	name := names[r]
-	if name != "" {
-		name = " " + name
-	}
-	fmt.Fprintf(b, `<span class="odd">⟦U+%04X%s⟧</span>`, r, name)
-}
-
-// names are those of the characters that are met most.
-var names = map[rune]string{
-	'\r': "carriage return", '\t': "tab", 0: "null", 0x1b: "escape", 0x7f: "delete", 0xA0: "no-break space",
-	0xAD: "soft hyphen", 0x200B: "zero width space", 0x200C: "zero width non-joiner", 0x200D: "zero width joiner",
-	0x200E: "left-to-right mark", 0x200F: "right-to-left mark", 0x2028: "line separator", 0x2029: "paragraph separator",
-	0x202A: "left-to-right embedding", 0x202B: "right-to-left embedding", 0x202C: "pop directional formatting",
-	0x202D: "left-to-right override", 0x202E: "right-to-left override", 0x2060: "word joiner",
-	0x2066: "left-to-right isolate", 0x2067: "right-to-left isolate", 0x2068: "first strong isolate", 0x2069: "pop directional isolate",
-	0xFEFF: "zero width no-break space", unicode.ReplacementChar: "not a character",
+	return template.HTML(b.String()) // escaped above
 }
 
 // folded is a text of which a part stands behind a fold.

@@ -547,8 +547,12 @@ func (s *Store) Events(ctx context.Context, q dispatch.EventQuery) (out []record
 		w.and("call = ? AND call <> ''", q.Call)
 	}
 	in(&w, "kind", q.Kinds)
+	order := ""
+	if q.Newest {
+		order = " DESC"
+	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return each(conn, `SELECT seq, at, tenant, kind, run, call, approval, who, body FROM events WHERE `+w.sql.String()+` ORDER BY seq LIMIT ?`,
+		return each(conn, `SELECT seq, at, tenant, kind, run, call, approval, who, body FROM events WHERE `+w.sql.String()+` ORDER BY seq`+order+` LIMIT ?`,
 			collect(&out, scanEvent), append(w.args, w.limit(q.Limit))...)
 	})
 	return out, err

@@ -1,0 +1,129 @@
+package question
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+)
+
+// Why says to an approver why they are asked.
+func Why(code record.Code) string {
+	if text, ok := map[record.Code]string{
+		record.CodeAboveLimit:      "it is above what the agent may do alone",
+		record.CodeAlwaysAsks:      "every call of this tool is decided by a person",
+		record.CodePolicyAsks:      "a policy wants a person to decide",
+		record.CodeSourceNotShown:  "it is not shown that a model proposed it in answer to its user",
+		record.CodeEffectUnsettled: "an earlier call for the same effect is not settled",
+		record.CodeRepeatAsks:      "the same was done a short while ago",
+		record.CodeNewQuestion:     "an earlier question was for something else",
+	}[code]; ok {
+		return text
+	}
+	return string(code)
+}
+
+// State is a state in words.
+func State(state any) string {
+	text := fmt.Sprint(state)
+	if word, ok := map[string]string{
+		"pending": "waits", "approved": "approved", "rejected": "rejected", "expired": "expired", "void": "no longer valid", "consumed": "used",
+		"proposed": "proposed", "approval_pending": "waits for a person", "dispatch_authorized": "may run", "executing": "running",
+		"unknown": "outcome unknown", "succeeded": "succeeded", "failed": "failed", "denied": "denied", "canceled": "canceled", "revoked": "revoked",
+		"awaiting_user": "open", "model_pending": "open", "terminated": "ended",
+	}[text]; ok {
+		return word
+	}
+	return text
+}
+
+// Left is a span until something ends, for people.
+func Left(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "no time left"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s left", int(d/time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min left", int(d/time.Minute))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min left", int(d/time.Hour), int(d%time.Hour/time.Minute))
+	}
+	return fmt.Sprintf("%d days left", int(d/(24*time.Hour)))
+}
+
+// Version changes whenever anything moves that is shown of a call and its question.
+func Version(l dispatch.Loaded) string {
+	if l.Approval == nil {
+		return fmt.Sprintf("%s.%d", l.Call.ID, l.Call.Version)
+	}
+	return fmt.Sprintf("%s.%d.%d", l.Approval.ID, l.Approval.Version, l.Call.Version)
+}
+
+// Settled reports whether nothing of a question will move any more.
+func Settled(l dispatch.Loaded) bool {
+	switch l.Approval.State {
+	case record.Rejected, record.Lapsed, record.Void:
+		return true
+	}
+	return l.Call.State.Terminal()
+}
+
+// Yes counts the persons whose yes counts for one rule's demand, as
+// ApprovalRule.Met does (rule D5).
+func Yes(p record.ApprovalPart, a record.Approval, people *record.People) int {
+	answers := slices.Clone(a.Answers)
+	for i := range answers {
+		answers[i].Proved = answers[i].Proof != nil // shown, not relied on: the boundary verifies
+	}
+	return a.Rule.Said(p, answers, a.Binding, a.Owner, people)
+}
+
+// Outcome says what became of a question that no longer waits.
+func Outcome(l dispatch.Loaded, now time.Time) string {
+	a, call := l.Approval, l.Call
+	at := func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+	switch a.State {
+	case record.Rejected:
+		return "Rejected at " + at(a.Changed) + ". It does not run, and an equal call stays rejected in this conversation."
+	case record.Lapsed:
+		return "Nobody answered in time. It does not run."
+	case record.Void:
+		return "This question is no longer valid, and no answer to it counts: something it was for has changed or ended."
+	case record.Approved:
+		text := "Approved at " + at(a.Changed) + ". It " + l.RunsWhen(now, at(a.Expires)) + "."
+		if l.Run.Delegation.Live(now) {
+			text = "Approved at " + at(a.Changed) + ". It runs once, also while the agent is away, until " + at(a.Expires) + "."
+		}
+		if !call.Decision.RetryAfter.IsZero() && now.Before(call.Decision.RetryAfter) {
+			text += " A limit holds it back until " + at(call.Decision.RetryAfter) + "."
+		}
+		return text
+	case record.Consumed:
+		return consumed(call, at)
+	}
+	return ""
+}
+
+func consumed(call record.Call, at func(time.Time) string) string {
+	when, ref := call.Changed, ""
+	if o := call.Outcome; o != nil {
+		when = o.At
+		if o.Effect != "" {
+			ref = " The tool calls it " + o.Effect + "."
+		}
+	}
+	switch call.State {
+	case record.Executing:
+		return "Approved, and running now."
+	case record.Succeeded:
+		return "Approved, and done at " + at(when) + "." + ref
+	case record.Failed:
+		return "Approved and tried at " + at(when) + ". It failed, and the yes is used up."
+	case record.Unknown:
+		return "Sent at " + at(when) + ", and no answer came. The yes is used up and cannot run it twice."
+	}
+	return "Approved. The call is now: " + State(call.State) + "."
+}
