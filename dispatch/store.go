@@ -53,6 +53,12 @@ type Store interface {
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
+	// Epoch is which lineage of an owner's runs without vouch is the present one (rule
+	// B1); Standing lists those of a principal, and LiveRuns their runs.
+	Epoch(ctx context.Context, owner record.Owner) (int64, error)
+	Standing(ctx context.Context, tenant record.TenantID, p record.Principal) ([]record.Standing, error)
+	LiveRuns(ctx context.Context, owner record.Owner) ([]record.Run, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }
@@ -89,6 +95,14 @@ type Reader interface {
 	Approvals(ctx context.Context, q ApprovalQuery) ([]Loaded, error)
 	Runs(ctx context.Context, q RunQuery) ([]record.Run, error)
 	Events(ctx context.Context, q EventQuery) ([]record.Event, error)
+
+	// Asked returns what a person may answer. It looks through a bounded number of
+	// other people's questions.
+	Asked(ctx context.Context, q AskedQuery) (Asked, error)
+
+	// Approved returns the newest call that people approved, or nil. It looks through
+	// a bounded number of its owner's.
+	Approved(ctx context.Context, q ApprovedQuery) (*Loaded, error)
 }
 
 // CallQuery selects calls of one tenant, newest first.
@@ -96,6 +110,7 @@ type CallQuery struct {
 	Tenant record.TenantID
 	Owner  *record.Owner // only theirs
 	Run    record.RunID
+	Denied *record.Call // only denied ones for the effect of this call, in its lineage
 	States []record.State
 	Before record.CallID // for the next page
 	Limit  int           // 1 to 500; 0 is 50
@@ -127,6 +142,7 @@ type EventQuery struct {
 	Server bool // beside the tenant's, what belongs to no tenant: activations and overrides
 	After  int64
 	Run    record.RunID
+	Of     []record.CallID // with Run: only the run's own events and those of these calls of it
 	Call   record.CallID
 	Kinds  []record.EventKind
 	Limit  int

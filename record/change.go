@@ -28,6 +28,7 @@ type Facts struct {
 	Rejection *Rejection
 	Sweep     *Sweep
 	Activate  *Activation
+	Fresh     *Fresh
 	Events    []Event
 }
 

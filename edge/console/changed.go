@@ -30,35 +30,16 @@ type argument struct {
 // maxChanged is how many differences a page lists.
 const maxChanged = 30
 
-// lookBack is how many earlier calls are looked at.
-const lookBack = 100
-
-// changedSince compares with the newest earlier call that a person approved. Its
+// changedSince compares with the newest earlier call that people approved. Its
 // values are shown to those who may see that call, and to nobody else.
 func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call) (*changed, error) {
-	earlier, err := c.o.Reader.Calls(ctx, dispatch.CallQuery{Tenant: call.Tenant, Owner: &call.Owner, Before: call.ID, Limit: lookBack})
-	if err != nil {
+	l, err := c.o.Reader.Approved(ctx, dispatch.ApprovedQuery{Owner: call.Owner, Tool: call.Tool.Name, Before: call.ID})
+	if err != nil || l == nil || !v.sees(*l) {
 		return nil, err
 	}
-	for _, e := range earlier {
-		if e.Tool.Name != call.Tool.Name || e.Approval == "" || e.ID == call.ID {
-			continue
-		}
-		l, err := c.o.Reader.Call(ctx, call.Tenant, e.ID)
-		if err != nil || l.Approval == nil || l.Approval.State != record.Consumed && l.Approval.State != record.Approved {
-			if err != nil && record.KindOf(err) != record.NotFound {
-				return nil, err
-			}
-			continue
-		}
-		if !v.sees(l) {
-			return nil, nil
-		}
-		out := compare(e.Arguments, call.Arguments)
-		out.Since, out.At, out.Unused = l.Approval.ID, l.Approval.Changed, l.Approval.State == record.Approved
-		return out, nil
-	}
-	return nil, nil
+	out := compare(l.Call.Arguments, call.Arguments)
+	out.Since, out.At, out.Unused = l.Approval.ID, l.Approval.Changed, l.Approval.State == record.Approved
+	return out, nil
 }
 
 // compare finds what is different between two canonical objects.

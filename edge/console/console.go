@@ -109,6 +109,8 @@ func (c *Console) routes() {
 	form("/console/runs/{id}/reject", c.rejectRun)
 	in("/console/tools", c.tools)
 	in("/console/limits", c.limits)
+	in("/console/agents", c.agents)
+	form("/console/agents/fresh", c.startFresh)
 	open("GET /console/live", c.live)
 }
 

@@ -19,6 +19,8 @@ type Boundary interface {
 	Question(context.Context, identity.Person, record.ApprovalID) (dispatch.Loaded, error)
 	Reply(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string) (dispatch.Loaded, error)
 	RejectRun(context.Context, identity.Person, record.RunID, []dispatch.Shown, string) (int, error)
+	Standing(context.Context, identity.Person) ([]record.Standing, error)
+	StartFresh(context.Context, identity.Person, record.AgentID) error
 	Current() *dispatch.Active
 }
 

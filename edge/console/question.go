@@ -292,28 +292,14 @@ func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) er
 }
 
 // maxAlike is how many questions of one run a page lists.
-const maxAlike = 100
+const maxAlike = 50
 
-// waitingIn lists questions of a run that wait for a person.
+// waitingIn lists questions of a run that wait for a person, newest first.
 func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) ([]dispatch.Loaded, error) {
-	held, err := c.o.Reader.OpenCalls(ctx, v.person.Tenant(), run, maxAlike)
-	if err != nil {
-		return nil, err
-	}
-	var out []dispatch.Loaded
-	for _, call := range held {
-		if call.State != record.ApprovalPending || call.Approval == "" {
-			continue
-		}
-		l, err := c.o.Reader.Approval(ctx, v.person.Tenant(), call.Approval)
-		if err != nil && record.KindOf(err) != record.NotFound {
-			return nil, err
-		}
-		if err == nil && v.may(l) && l.Approval.State == record.Pending && answerOf(*l.Approval, v) == nil {
-			out = append(out, l)
-		}
-	}
-	return out, nil
+	waiting, _, err := c.asked(ctx, v, dispatch.AskedQuery{Run: run, Limit: maxAlike})
+	return slices.DeleteFunc(waiting, func(l dispatch.Loaded) bool {
+		return l.Approval.State != record.Pending || answerOf(*l.Approval, v) != nil
+	}), err
 }
 
 // questionArguments is the exact arguments as a file: all of them, to be read by

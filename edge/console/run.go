@@ -11,8 +11,8 @@ import (
 	"github.com/placet-dev/placet/record"
 )
 
-// maxTimeline is how many calls and events of a run its page lists.
-const maxTimeline = 200
+// maxTimeline is how many calls of a run its page lists, and a quarter of the events.
+const maxTimeline = 50
 
 // runView is the run's page.
 type runView struct {
@@ -68,7 +68,9 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, v viewer) error {
 	}
 	view := runView{Run: run, More: len(calls) == maxTimeline, Partly: !v.Reads()}
 	visible := map[record.CallID]bool{}
+	ids := []record.CallID{}
 	for _, call := range calls {
+		ids = append(ids, call.ID)
 		ok := v.Reads()
 		if !ok && call.Approval != "" {
 			l, err := c.o.Reader.Call(r.Context(), tenant, call.ID)
@@ -85,7 +87,7 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, v viewer) error {
 	if len(visible) == 0 && !v.Reads() || run.Tenant != tenant {
 		return absent()
 	}
-	if view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: tenant, Run: id, Limit: maxTimeline}, visible); err != nil {
+	if view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: tenant, Run: id, Of: ids, Limit: 4 * maxTimeline}, visible); err != nil {
 		return err
 	}
 	if run.Live() {

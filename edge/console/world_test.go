@@ -159,17 +159,23 @@ func (w *world) back(subject string, a answer) answer {
 	return w.send(subject, "/v1/calls/"+a.ID+"/dispatch", "")
 }
 
-func (w *world) send(subject, path, body string) answer {
+// token is an agent's, for a person.
+func (w *world) token(subject string) string {
 	w.t.Helper()
 	token, err := w.local.Sign(identity.TokenSpec{Audience: w.url + "/mcp", Subject: subject, Tenant: "dev", Agent: "support-bot", Scopes: []string{"work"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return token
+}
+
+func (w *world) send(subject, path, body string) answer {
+	w.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Authorization", "Bearer "+w.token(subject))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -52,6 +52,8 @@ func Run(t *testing.T, open Open) {
 		"Lists":            lists,
 		"Transfer":         transfer,
 		"Delegation":       delegation,
+		"Asked":            asked,
+		"Fresh":            fresh,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
