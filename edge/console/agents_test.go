@@ -24,6 +24,7 @@ func TestStartFresh(t *testing.T) {
 	if got := w.agent("anna", "refund", refund1200); got.Code != "rejected" {
 		t.Fatalf("%+v", got)
 	}
+	lead.get("/console/approvals/"+a.Approval).want(t, 200, "Tried again")
 
 	anna := w.browser()
 	page := anna.signIn("anna", "/console/agents").want(t, 200, "support-bot", "1 rejection counts", "1 run goes on")

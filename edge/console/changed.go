@@ -15,10 +15,14 @@ import (
 type changed struct {
 	Since  record.ApprovalID
 	At     time.Time
-	Unused bool // that one was approved and has not run
+	Unused bool   // that one was approved and has not run
+	What   folded // that one's effect in words
+	Until  time.Time
+	Yes    []given
 	Rows   []argument
-	Left   int // differences that are not listed
-	Same   int // members that are equal
+	Beside []difference // what else is different, where that one can still run
+	Left   int          // differences that are not listed
+	Same   int          // members that are equal
 }
 
 // argument is one argument then and now.
@@ -32,13 +36,27 @@ const maxChanged = 30
 
 // changedSince compares with the newest earlier call that people approved. Its
 // values are shown to those who may see that call, and to nobody else.
-func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call) (*changed, error) {
+func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call, now record.Approval, decided record.Body) (*changed, error) {
 	l, err := c.o.Reader.Approved(ctx, dispatch.ApprovedQuery{Owner: call.Owner, Tool: call.Tool.Name, Before: call.ID})
 	if err != nil || l == nil || !v.sees(*l) {
 		return nil, err
 	}
 	out := compare(l.Call.Arguments, call.Arguments)
-	out.Since, out.At, out.Unused = l.Approval.ID, l.Approval.Changed, l.Approval.State == record.Approved
+	out.Since, out.At, out.Unused = l.Approval.ID, l.Approval.Changed, l.Approval.State == record.Approved && c.o.Clock().Before(l.Approval.Expires)
+	out.What, _ = effectOf(l.Call)
+	if out.Unused {
+		out.Until = l.Approval.Expires
+		for _, r := range l.Approval.Answers {
+			out.Yes = append(out.Yes, givenOf(r, v))
+		}
+		then, err := c.storyOf(ctx, *l)
+		if err != nil {
+			return nil, err
+		}
+		a, b := side{*l.Approval, l.Call, then.asked[l.Approval.ID]}, side{now, call, decided}
+		a.call.Arguments = b.call.Arguments // they have a table of their own
+		out.Beside = differences(a, b)
+	}
 	return out, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +39,13 @@ type questionView struct {
 	Targets     []named
 	Arguments   node
 	Changed     *changed
+	Earlier     *earlier // the question that this one took the place of
+	Story       story
+	Tries       []record.Call // equal ones after a no
+	Reading     reading
+	Marks       []string // what the tool does, as the registry says
+	Events      []eventRow
+	Evidence    []record.Reason
 	Environment string
 	Left        string
 	Parts       []part
@@ -53,9 +59,8 @@ type questionView struct {
 	Outcome     string
 	Settled     bool
 
-	Notice     string // what an answer came to, if not to what was meant
-	Mismatch   bool
-	Difference []string
+	Notice   string // what an answer came to, if not to what was meant
+	Mismatch bool
 }
 
 type named struct {
@@ -106,10 +111,13 @@ func (c *Console) showQuestion(w http.ResponseWriter, r *http.Request, status in
 		p.Title = "A question: " + stateWord(state)
 	}
 	if !view.Settled {
-		p.Live = url.Values{"question": {string(view.Loaded.Approval.ID)}, "seen": {version(view.Loaded)}}.Encode()
+		p.Live = liveQuestion(view.Loaded, view.Story)
 	}
 	if !view.Settled && !view.May {
 		p.Again = 5 // nobody types on this page
+		if view.Loaded.Approval.State == record.Rejected {
+			p.Again = 60
+		}
 	}
 	return c.showTo(w, r, status, "question", p, v)
 }
@@ -118,9 +126,12 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	a, now := *l.Approval, c.o.Clock()
 	effect, rest := effectOf(l.Call)
 	view := questionView{Loaded: l, Effect: effect, Purpose: fold(l.Call.Purpose, 300, 2000), Why: asked(a.Code), Arguments: valueOf(l.Call.Arguments),
-		Left: left(a.Expires.Sub(now)), Parts: partsOf(a), Passkey: a.Rule.Passkey, Settled: settled(l)}
+		Left: left(a.Expires.Sub(now)), Parts: partsOf(a), Passkey: a.Rule.Passkey, Settled: settled(l, now)}
 	if active := c.o.Boundary.Current(); active != nil {
 		view.Environment = active.Environment
+		if tool, ok := active.Registry.Tool(l.Call.Tool.Name); ok {
+			view.Marks = marksOf(tool)
+		}
 	}
 	for n, line := range rest {
 		if n == 20 {
@@ -144,9 +155,27 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	}
 	view.Mine = answerOf(a, v)
 	view.May = v.may(l) && a.State == record.Pending && view.Mine == nil && now.Before(a.Expires)
-	view.Outcome = outcomeOf(l, now)
 	var err error
-	if view.Changed, err = c.changedSince(ctx, v, l.Call); err != nil {
+	if view.Story, err = c.storyOf(ctx, l); err != nil {
+		return view, err
+	}
+	view.Tries = view.Story.tries
+	view.Outcome = outcomeOf(l, view.Story, now)
+	if view.Earlier, err = c.earlierOf(ctx, v, l, view.Story); err != nil {
+		return view, err
+	}
+	if view.Changed, err = c.changedSince(ctx, v, l.Call, a, view.Story.asked[a.ID]); err != nil {
+		return view, err
+	}
+	if view.Reading, err = c.readingOf(ctx, l.Call); err != nil {
+		return view, err
+	}
+	for _, r := range l.Call.Decision.Reasons {
+		if v.Reads() || !r.Observe {
+			view.Evidence = append(view.Evidence, r)
+		}
+	}
+	if view.Events, err = rowsOf(view.Story.events, v, func(record.Event) bool { return true }); err != nil {
 		return view, err
 	}
 	if err := c.nextOf(ctx, v, &view); err != nil || !view.May {
@@ -155,10 +184,13 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	return view, c.othersOf(ctx, v, &view)
 }
 
-// settled reports whether nothing on the page will move any more.
-func settled(l dispatch.Loaded) bool {
+// settled reports whether nothing on the page will move any more. After a no the
+// agent may try again, and the page tells.
+func settled(l dispatch.Loaded, now time.Time) bool {
 	switch l.Approval.State {
-	case record.Rejected, record.Lapsed, record.Void:
+	case record.Rejected:
+		return !now.Before(l.Approval.Expires)
+	case record.Lapsed, record.Void:
 		return true
 	}
 	return l.Call.State.Terminal()
@@ -213,7 +245,7 @@ func answerOf(a record.Approval, v viewer) *given {
 }
 
 // outcomeOf says what became of a question that no longer waits.
-func outcomeOf(l dispatch.Loaded, now time.Time) string {
+func outcomeOf(l dispatch.Loaded, s story, now time.Time) string {
 	a, call := l.Approval, l.Call
 	at := func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 	switch a.State {
@@ -228,8 +260,8 @@ func outcomeOf(l dispatch.Loaded, now time.Time) string {
 		if l.Run.Delegation.Live(now) {
 			text = "Approved at " + at(a.Changed) + ". It runs once, also while the agent is away, until " + at(a.Expires) + "."
 		}
-		if !call.Decision.RetryAfter.IsZero() && now.Before(call.Decision.RetryAfter) {
-			text += " A limit holds it back until " + at(call.Decision.RetryAfter) + "."
+		if held := s.heldText(now); held != "" {
+			text += " " + held
 		}
 		return text
 	case record.Consumed:
@@ -254,7 +286,7 @@ func consumed(call record.Call, at func(time.Time) string) string {
 	case record.Failed:
 		return "Approved and tried at " + at(when) + ". It failed, and the yes is used up."
 	case record.Unknown:
-		return "Sent at " + at(when) + ", and no answer came. The yes is used up and cannot run it twice."
+		return fmt.Sprintf("Sent at %s, and no answer came (attempt %d of %d). The yes is used up and cannot run it twice.", at(when), call.Attempt, max(call.Attempts, call.Attempt))
 	}
 	return "Approved. The call is now: " + stateWord(call.State) + "."
 }
@@ -355,7 +387,6 @@ func (c *Console) conflict(w http.ResponseWriter, r *http.Request, v viewer, id 
 	if err != nil {
 		return err
 	}
-	old := *l.Approval
 	view, err := c.viewOf(r.Context(), v, l)
 	if err == nil && view.Newer != "" {
 		if l, err = c.load(r.Context(), v, string(view.Newer)); err != nil {
@@ -370,31 +401,11 @@ func (c *Console) conflict(w http.ResponseWriter, r *http.Request, v viewer, id 
 	if now := l.Approval; now.State == record.Pending && now.Binding != seen {
 		view.Mismatch = true
 		view.Notice = "Your answer was not recorded: it was for what your page showed, and that has changed. This is what would run now."
-		view.Difference = difference(old, *now)
+		if view.Earlier == nil {
+			view.Notice += " Your page was not of this question as it is asked now."
+		}
 	}
 	return c.showQuestion(w, r, http.StatusConflict, v, view)
-}
-
-// difference says what is different between a question and the one in its place.
-// Arguments never are: other arguments are another call.
-func difference(old, now record.Approval) []string {
-	if old.ID == now.ID {
-		return []string{"Your page was not of this question as it is asked now."}
-	}
-	var out []string
-	if fmt.Sprint(old.Rule.Parts) != fmt.Sprint(now.Rule.Parts) {
-		out = append(out, "Who is asked, or how many of them.")
-	}
-	if old.Code != now.Code {
-		out = append(out, "Why it is asked: before, because "+asked(old.Code)+".")
-	}
-	if old.Owner != now.Owner {
-		out = append(out, "Who it is for, or which agent asks.")
-	}
-	if len(out) == 0 {
-		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn.")
-	}
-	return append(out, "The time for an answer starts anew.")
 }
 
 func upper(s string) string {

@@ -122,9 +122,14 @@ func (c *Console) eventsOf(r *http.Request, v viewer, q dispatch.EventQuery, vis
 	if err != nil {
 		return nil, err
 	}
+	return rowsOf(events, v, func(e record.Event) bool { return v.Reads() || visible[e.Call] })
+}
+
+// rowsOf shows events of the viewer's tenant; operators' texts to readers only.
+func rowsOf(events []record.Event, v viewer, shown func(record.Event) bool) ([]eventRow, error) {
 	var out []eventRow
 	for _, e := range events {
-		if e.Tenant != v.person.Tenant() || !v.Reads() && !visible[e.Call] {
+		if e.Tenant != v.person.Tenant() || !shown(e) {
 			continue
 		}
 		var b record.Body

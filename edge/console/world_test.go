@@ -134,8 +134,9 @@ func (w *world) tools() []placet.Tool {
 			return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
 		}}
 	}
-	zero := 0
+	zero, one := 0, 1
 	return []placet.Tool{
+		tool("slow", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} slowly", PerMinute: &one}),
 		tool("refund", registry.Entry{Financial: true, Targets: []string{"order_id"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max},
 			Effect: "Refund {amount} {currency} on order {order_id}", Approval: ask(registry.AboveLimit, 1), PerMinute: &zero}),
 		tool("anything", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Store {title}", PerMinute: &zero}),
