@@ -124,9 +124,17 @@ func (c *Console) showQuestion(w http.ResponseWriter, r *http.Request, status in
 
 func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (questionView, error) {
 	a, now := *l.Approval, c.o.Clock()
+	story, err := c.storyOf(ctx, l)
+	if err != nil {
+		return questionView{}, err
+	}
+	askedFor := l.Call.Decision.Reasons // a no has reasons of its own
+	if b, ok := story.asked[a.ID]; ok {
+		askedFor = b.Reasons
+	}
 	effect, rest := effectOf(l.Call)
 	view := questionView{Loaded: l, Effect: effect, Purpose: fold(l.Call.Purpose, 300, 2000), Why: asked(a.Code), Arguments: valueOf(l.Call.Arguments),
-		Left: left(a.Expires.Sub(now)), Parts: partsOf(a), Passkey: a.Rule.Passkey, Settled: settled(l, now)}
+		Left: left(a.Expires.Sub(now)), Parts: partsOf(a), Passkey: a.Rule.Passkey, Settled: settled(l, now), Story: story}
 	if active := c.o.Boundary.Current(); active != nil {
 		view.Environment = active.Environment
 		if tool, ok := active.Registry.Tool(l.Call.Tool.Name); ok {
@@ -140,7 +148,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 		}
 		view.Rest = append(view.Rest, foldAs(line, 200, 1000, sentence))
 	}
-	for _, r := range l.Call.Decision.Reasons {
+	for _, r := range askedFor {
 		// A rule that only repeats what the line above says is left out.
 		if !r.Observe && r.Verdict == record.RequiresApproval && (r.Public != "" || r.Code != a.Code) {
 			view.Reasons = append(view.Reasons, reason{r.Rule, fold(cmp.Or(r.Public, asked(r.Code)), 300, 2000)})
@@ -155,10 +163,6 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	}
 	view.Mine = answerOf(a, v)
 	view.May = v.may(l) && a.State == record.Pending && view.Mine == nil && now.Before(a.Expires)
-	var err error
-	if view.Story, err = c.storyOf(ctx, l); err != nil {
-		return view, err
-	}
 	view.Tries = view.Story.tries
 	view.Outcome = outcomeOf(l, view.Story, now)
 	if view.Earlier, err = c.earlierOf(ctx, v, l, view.Story); err != nil {
@@ -170,7 +174,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	if view.Reading, err = c.readingOf(ctx, l.Call); err != nil {
 		return view, err
 	}
-	for _, r := range l.Call.Decision.Reasons {
+	for _, r := range askedFor {
 		if v.Reads() || !r.Observe {
 			view.Evidence = append(view.Evidence, r)
 		}
