@@ -284,7 +284,8 @@ var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"marked": marked, "clock": clockText, "machine": machineTime, "word": stateWord, "plural": plural, "batch": newBatch,
-	"short": func(s string) folded { return fold(s, 120, 400) },
+	"breaks": breaks,
+	"short":  func(s string) folded { return fold(s, 120, 400) },
 }).ParseFS(files, "pages/*.html"))
 
 // Assets are named by what is in them, so that browsers may keep them.

@@ -2,6 +2,8 @@ package console
 
 import (
 	"fmt"
+	"html/template"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/record"
@@ -21,6 +23,11 @@ func asked(code record.Code) string {
 		return text
 	}
 	return string(code)
+}
+
+// breaks is a name of our own that lines may break at its underscores.
+func breaks(name any) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(fmt.Sprint(name)), "_", "_<wbr>"))
 }
 
 // stateWord is a state in words.

@@ -131,6 +131,10 @@ func (w *world) tools() []placet.Tool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.lines = append(w.lines, c.Tool+" "+string(c.Arguments))
+			if c.Tool == "echo" { // what came in comes back as a tool's own words
+				text, err := json.Marshal(string(c.Arguments))
+				return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), err
+			}
 			return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
 		}}
 	}
@@ -140,6 +144,7 @@ func (w *world) tools() []placet.Tool {
 		tool("refund", registry.Entry{Financial: true, Targets: []string{"order_id"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max},
 			Effect: "Refund {amount} {currency} on order {order_id}", Approval: ask(registry.AboveLimit, 1), PerMinute: &zero}),
 		tool("anything", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Store {title}", PerMinute: &zero}),
+		tool("echo", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} for them", PerMinute: &zero}),
 		tool("both", registry.Entry{Approval: ask(registry.Always, 2), Effect: "Do {title} for two", PerMinute: &zero}),
 	}
 }
@@ -172,11 +177,16 @@ func (w *world) token(subject string) string {
 
 func (w *world) send(subject, path, body string) answer {
 	w.t.Helper()
+	return w.sendAs(w.token(subject), path, body)
+}
+
+func (w *world) sendAs(token, path, body string) answer {
+	w.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+w.token(subject))
+	r.Header.Set("Authorization", "Bearer "+token)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
