@@ -11,8 +11,8 @@ import (
 	"github.com/placet-dev/placet/record"
 )
 
-// maxTimeline is how many calls of a run its page lists, and a quarter of the events.
-const maxTimeline = 50
+// maxTimeline is how many calls of a run its page lists, and a quarter of its events.
+const maxTimeline = 30
 
 // runView is the run's page.
 type runView struct {
