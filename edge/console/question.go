@@ -55,6 +55,7 @@ type questionView struct {
 	Passkey     bool // but not here
 	Newer       record.ApprovalID
 	Others      []row // more of the same run that wait for this person
+	OthersMore  bool  // than are listed
 	All         []dispatch.Shown
 	Outcome     string
 	Settled     bool
@@ -313,10 +314,11 @@ func (c *Console) nextOf(ctx context.Context, v viewer, view *questionView) erro
 
 // othersOf finds what else of the run waits for this person.
 func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) error {
-	waiting, err := c.waitingIn(ctx, v, view.Loaded.Call.Run)
+	waiting, more, err := c.waitingIn(ctx, v, view.Loaded.Call.Run)
 	if err != nil {
 		return err
 	}
+	view.OthersMore = more
 	now := c.o.Clock()
 	for _, l := range waiting {
 		view.All = append(view.All, dispatch.Shown{ID: l.Approval.ID, Binding: l.Approval.Binding})
@@ -328,14 +330,14 @@ func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) er
 }
 
 // maxAlike is how many questions of one run a page lists.
-const maxAlike = 50
+const maxAlike = 30
 
 // waitingIn lists questions of a run that wait for a person, newest first.
-func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) ([]dispatch.Loaded, error) {
-	waiting, _, err := c.asked(ctx, v, dispatch.AskedQuery{Run: run, Limit: maxAlike})
+func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) (_ []dispatch.Loaded, more bool, _ error) {
+	waiting, next, err := c.asked(ctx, v, dispatch.AskedQuery{Run: run, Limit: maxAlike})
 	return slices.DeleteFunc(waiting, func(l dispatch.Loaded) bool {
 		return l.Approval.State != record.Pending || answerOf(*l.Approval, v) != nil
-	}), err
+	}), next != "", err
 }
 
 // questionArguments is the exact arguments as a file: all of them, to be read by

@@ -16,13 +16,14 @@ const maxTimeline = 30
 
 // runView is the run's page.
 type runView struct {
-	Run     record.Run
-	Calls   []callRow
-	Events  []eventRow
-	More    bool // there is more than is listed
-	Partly  bool // calls that this person is not asked about are left out
-	Waiting []row
-	All     []dispatch.Shown
+	Run         record.Run
+	Calls       []callRow
+	Events      []eventRow
+	More        bool // there is more than is listed
+	Partly      bool // calls that this person is not asked about are left out
+	Waiting     []row
+	WaitingMore bool // than are listed
+	All         []dispatch.Shown
 }
 
 type callRow struct {
@@ -91,10 +92,11 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, v viewer) error {
 		return err
 	}
 	if run.Live() {
-		waiting, err := c.waitingIn(r.Context(), v, id)
+		waiting, more, err := c.waitingIn(r.Context(), v, id)
 		if err != nil {
 			return err
 		}
+		view.WaitingMore = more
 		now := c.o.Clock()
 		for _, l := range waiting {
 			view.Waiting = append(view.Waiting, c.rowOf(v, l, now))

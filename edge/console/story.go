@@ -15,7 +15,7 @@ import (
 const (
 	maxStory = 200 // events of a call
 	maxTries = 20  // equal calls after a no
-	maxReads = 30  // earlier calls of a run
+	maxReads = 20  // calls of the run before this one
 )
 
 // story is what became of a question beside its own state: what its events say, and
@@ -136,16 +136,18 @@ type toolCount struct {
 	Times int
 }
 
-// readingOf counts the calls of the run that ran before a call.
+// readingOf counts which of the calls just before one have run.
 func (c *Console) readingOf(ctx context.Context, call record.Call) (reading, error) {
-	list, err := c.o.Reader.Calls(ctx, dispatch.CallQuery{Tenant: call.Tenant, Run: call.Run, Before: call.ID, Limit: maxReads,
-		States: []record.State{record.Succeeded, record.Failed, record.Unknown, record.Executing}})
+	list, err := c.o.Reader.Calls(ctx, dispatch.CallQuery{Tenant: call.Tenant, Run: call.Run, Before: call.ID, Limit: maxReads})
 	if err != nil {
 		return reading{}, err
 	}
 	out := reading{More: len(list) == maxReads}
 	at := map[string]int{}
 	for _, e := range list {
+		if e.Attempt == 0 {
+			continue
+		}
 		n, ok := at[e.Tool.Name]
 		if !ok {
 			n = len(out.Tools)

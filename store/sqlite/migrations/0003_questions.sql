@@ -7,7 +7,7 @@ ALTER TABLE approvals ADD COLUMN tool TEXT NOT NULL DEFAULT '';
 UPDATE approvals SET tool = (SELECT tool FROM calls WHERE calls.tenant = approvals.tenant AND calls.id = approvals.call);
 DROP INDEX approvals_state;
 CREATE INDEX approvals_state ON approvals (tenant, state, id, audience, issuer, subject, agent, tool);
-CREATE INDEX approvals_run ON approvals (tenant, run, id) WHERE state = 'pending';
+CREATE INDEX approvals_run ON approvals (tenant, run, id, audience, issuer, subject, agent, tool) WHERE state = 'pending';
 CREATE INDEX approvals_given ON approvals (tenant, issuer, subject, agent, id) WHERE (state = 'approved' OR state = 'consumed');
 CREATE INDEX approvals_unused ON approvals (tenant, lineage, id) WHERE state = 'approved';
 CREATE INDEX calls_made ON calls (tenant, run, id);
