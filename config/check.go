@@ -31,6 +31,10 @@ func (c *Config) Check(fail func(key, message string)) {
 			fail("issuers", "lists "+i.Issuer+" twice")
 		}
 		seen[i.Issuer] = true
+		if c.Console != nil && i.Issuer == c.Console.Issuer && i.Sender != "none" && i.Sender != "" {
+			fail("console", "signs in at an issuer whose tokens must be bound (sender_constrained): a browser's sign-in has nothing to bind them to, so nobody could sign in; "+
+				"let people sign in at an issuer of their own, or set sender_constrained: none, under which bound tokens are still checked")
+		}
 	}
 	if clients > 1 {
 		fail("issuers", "has two with client; whoever registers gets one client, so one issuer may have it")

@@ -127,6 +127,7 @@ func TestProblems(t *testing.T) {
 		{"trust without TLS", with("trust: {a: {ca: b}}"), "placet.yaml:5:1: trust: needs tls: {certificate: …, key: …}; clients show certificates over TLS only"},
 		{"trust in nobody", with("tls: {certificate: a, key: b}\ntrust: {a: {bundle: b}}"), "placet.yaml:6:9: trust.a: wants either ca or spiffe"},
 		{"trust domain without roots", with("tls: {certificate: a, key: b}\ntrust: {a: {spiffe: example.org}}"), "placet.yaml:6:13: trust.a.spiffe: wants either bundle or workload_api beside it"},
+		{"console with bound tokens", issuer("tenant: a, sender_constrained: dpop") + "\nconsole: {issuer: https://idp, client_id: c}", "placet.yaml:6:1: console: signs in at an issuer whose tokens must be bound (sender_constrained): a browser's sign-in has nothing to bind them to, so nobody could sign in; let people sign in at an issuer of their own, or set sender_constrained: none, under which bound tokens are still checked"},
 		{"mtls without TLS", issuer("tenant: a, sender_constrained: mtls"), "placet.yaml:5:1: issuers: sender_constrained: mtls needs tls: {certificate: …, key: …}; clients show certificates over TLS only"},
 		{"permission for a person", with("permissions: {operate: [anna]}"), "placet.yaml:5:15: permissions.operate: wants group:NAME or group:NAME@ISSUER"},
 		{"no calls", with("runs: {calls_per_turn: 0}"), "placet.yaml:5:8: runs.calls_per_turn: must be 1 or more"},

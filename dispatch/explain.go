@@ -42,7 +42,11 @@ func (b *Boundary) Explain(ctx context.Context, p Proposal) (Explanation, error)
 		return deny(record.CodeInvalidArguments, err.Error()), nil
 	}
 	owner := p.Caller.Owner()
-	run := record.Run{Owner: owner, Lineage: record.UnvouchedLineage(owner, 0), Turn: 1, State: record.ModelPending, Active: now}
+	epoch, err := b.store.Epoch(ctx, owner)
+	if err != nil {
+		return Explanation{}, err
+	}
+	run := record.Run{Owner: owner, Lineage: record.UnvouchedLineage(owner, epoch), Turn: 1, State: record.ModelPending, Active: now}
 	if p.Run != "" {
 		if run, err = b.ownRun(ctx, p.Caller, p.Run); err != nil {
 			return Explanation{}, err

@@ -53,7 +53,11 @@ func (b *Boundary) open(ctx context.Context, c identity.Caller, label string, vo
 	if err != nil {
 		return record.Run{}, record.Because(record.Unavailable, err, "no run ID could be made")
 	}
-	lineage := record.UnvouchedLineage(c.Owner(), 0)
+	epoch, err := b.store.Epoch(ctx, c.Owner())
+	if err != nil {
+		return record.Run{}, err
+	}
+	lineage := record.UnvouchedLineage(c.Owner(), epoch)
 	if vouched {
 		fresh, err := record.NewID("lin", now, b.random)
 		if err != nil {
@@ -79,7 +83,13 @@ func (b *Boundary) OpenRun(ctx context.Context, c identity.Caller, label string)
 	if err := p.labels(); err != nil {
 		return record.Run{}, err
 	}
-	return b.open(ctx, c, label, c.Vouches(), b.clock())
+	for range maxConflicts {
+		run, err := b.open(ctx, c, label, c.Vouches(), b.clock())
+		if refusal(err) == nil {
+			return run, err
+		}
+	}
+	return record.Run{}, record.Errorf(record.Conflict, "the person started fresh at the same time; try again")
 }
 
 // ownRun loads a run for its owner; for anybody else there is no such run.

@@ -60,9 +60,16 @@ type Store interface {
 	// Answered returns questions, pending or approved, that a login said yes to, in the
 	// order of their IDs from after the given one, at most n.
 	Answered(ctx context.Context, tenant record.TenantID, login record.Principal, after record.ApprovalID, n int) ([]record.ApprovalID, error)
+
 	// Passkeys returns those of a person, oldest first. What it says of them is not
 	// believed: they are sealed.
 	Passkeys(ctx context.Context, tenant record.TenantID, person record.Principal) ([]record.Passkey, error)
+
+	// Epoch is which lineage of an owner's runs without vouch is the present one (rule
+	// B1); Standing lists those of a principal, and LiveRuns their runs.
+	Epoch(ctx context.Context, owner record.Owner) (int64, error)
+	Standing(ctx context.Context, tenant record.TenantID, p record.Principal) ([]record.Standing, error)
+	LiveRuns(ctx context.Context, owner record.Owner) ([]record.Run, error)
 
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
@@ -103,6 +110,14 @@ type Reader interface {
 	// Counters returns counters of a tenant in the order of their names, from after a
 	// name on, at most n.
 	Counters(ctx context.Context, tenant record.TenantID, after record.Counter, n int) ([]Counted, error)
+
+	// Asked returns what a person may answer. It looks through a bounded number of
+	// other people's questions.
+	Asked(ctx context.Context, q AskedQuery) (Asked, error)
+
+	// Approved returns the newest call that people approved, or nil. It looks through
+	// a bounded number of its owner's.
+	Approved(ctx context.Context, q ApprovedQuery) (*Loaded, error)
 }
 
 // Counted is a counter and what it holds.
@@ -116,6 +131,7 @@ type CallQuery struct {
 	Tenant record.TenantID
 	Owner  *record.Owner // only theirs
 	Run    record.RunID
+	Denied *record.Call // only denied ones for the effect of this call, in its lineage
 	States []record.State
 	Before record.CallID // for the next page
 	Limit  int           // 1 to 500; 0 is 50
@@ -147,6 +163,7 @@ type EventQuery struct {
 	Server bool // beside the tenant's, what belongs to no tenant: activations and overrides
 	After  int64
 	Run    record.RunID
+	Of     []record.CallID // with Run: only the run's own events and those of these calls of it
 	Call   record.CallID
 	Kinds  []record.EventKind
 	Newest bool // the newest first, in place of the order of the log

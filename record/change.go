@@ -29,6 +29,7 @@ type Facts struct {
 	Sweep     *Sweep
 	Activate  *Activation
 	Passkey   *PasskeyMove
+	Fresh     *Fresh
 	Events    []Event
 }
 

@@ -38,6 +38,7 @@ const (
 	EventTurnStarted EventKind = "turn_started"
 	EventRunEnded    EventKind = "run_ended"
 	EventTransferred EventKind = "run_transferred" // to another principal or agent (rule B2)
+	EventFresh       EventKind = "started_fresh"   // a person ended what an agent did for them without vouch (rule B1)
 
 	EventDelegated           EventKind = "delegated"            // a run may act while its caller is away (rule C2)
 	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with

@@ -56,7 +56,7 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request, v viewer) error {
 		result := (&budget{nodes: 200, chars: 20_000}).value(o.Result, 0)
 		view.Result = &result
 	}
-	view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: v.person.Tenant(), Call: l.Call.ID, Limit: maxTimeline}, map[record.CallID]bool{l.Call.ID: true})
+	view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: v.person.Tenant(), Call: l.Call.ID, Limit: 2 * maxTimeline}, map[record.CallID]bool{l.Call.ID: true})
 	if err != nil {
 		return err
 	}

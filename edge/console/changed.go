@@ -13,10 +13,14 @@ import (
 type changed struct {
 	Since  record.ApprovalID
 	At     time.Time
-	Unused bool // that one was approved and has not run
+	Unused bool   // that one was approved and has not run
+	What   folded // that one's effect in words
+	Until  time.Time
+	Yes    []given
 	Rows   []argument
-	Left   int // differences that are not listed
-	Same   int // members that are equal
+	Beside []difference // what else is different, where that one can still run
+	Left   int          // differences that are not listed
+	Same   int          // members that are equal
 }
 
 // argument is one argument then and now.
@@ -25,14 +29,29 @@ type argument struct {
 	Old, New *folded // nil: it was not there
 }
 
-func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call) (*changed, error) {
+func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call, now record.Approval, decided record.Body) (*changed, error) {
 	found, err := question.Since(ctx, c.o.Reader, v.sees, call)
 	if err != nil || found == nil {
 		return nil, err
 	}
-	out := &changed{Since: found.Since.Approval.ID, At: found.Since.Approval.Changed, Unused: found.Unused(), Left: found.Left, Same: found.Same}
+	l := found.Since
+	out := &changed{Since: l.Approval.ID, At: l.Approval.Changed, Unused: found.Unused() && c.o.Clock().Before(l.Approval.Expires), Left: found.Left, Same: found.Same}
 	for _, r := range found.Rows {
 		out.Rows = append(out.Rows, argument{r.Name, shownAs(r.Old), shownAs(r.New)})
+	}
+	out.What, _ = effectOf(l.Call)
+	if out.Unused {
+		out.Until = l.Approval.Expires
+		for _, r := range l.Approval.Answers {
+			out.Yes = append(out.Yes, givenOf(r, v))
+		}
+		then, err := c.storyOf(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		a, b := side{*l.Approval, l.Call, then.asked[l.Approval.ID]}, side{now, call, decided}
+		a.call.Arguments = b.call.Arguments // they have a table of their own
+		out.Beside = differences(a, b)
 	}
 	return out, nil
 }

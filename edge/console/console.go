@@ -112,6 +112,8 @@ func (c *Console) routes() {
 	form("/console/runs/{id}/reject", c.rejectRun)
 	in("/console/tools", c.tools)
 	in("/console/limits", c.limits)
+	in("/console/agents", c.agents)
+	form("/console/agents/fresh", c.startFresh)
 	open("GET /console/live", c.live)
 }
 
@@ -287,6 +289,8 @@ var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"marked": marked, "clock": clockText, "machine": machineTime, "word": stateWord, "plural": plural, "batch": newBatch,
+	"breaks": breaks,
+	"short":  func(s string) folded { return fold(s, 120, 400) },
 }).ParseFS(files, "pages/*.html"))
 
 // Assets are named by what is in them, so that browsers may keep them.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,8 @@ import (
 	"github.com/placet-dev/placet/record"
 )
 
-// Bounds of one list.
-const (
-	pageRows = 50
-	pageRead = 100  // of one look into the store
-	scanned  = 2000 // questions of others that one page looks through
-)
+// pageRows is how long one list is.
+const pageRows = 50
 
 // filter is what the inbox is asked for. Its zero value is what waits.
 type filter struct {
@@ -50,11 +47,6 @@ func filterOf(q url.Values) filter {
 	return f
 }
 
-func (f filter) fits(l dispatch.Loaded) bool {
-	fits := func(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
-	return fits(f.Tool, l.Call.Tool.Name) && fits(f.For, l.Call.Principal.Subject) && fits(f.Agent, string(l.Call.Agent))
-}
-
 // Narrow reports whether it asks for less than a whole view.
 func (f filter) Narrow() bool { return f.Tool != "" || f.For != "" || f.Agent != "" }
 
@@ -72,31 +64,17 @@ func (f filter) query(after record.ApprovalID) string {
 // questions lists what a person may answer, newest first. next is where another
 // page begins; it may be there although this one is short.
 func (c *Console) questions(ctx context.Context, v viewer, f filter, limit int) (found []dispatch.Loaded, next record.ApprovalID, err error) {
-	q := dispatch.ApprovalQuery{Tenant: v.person.Tenant(), States: views[f.State], Newest: true, After: f.After, Limit: pageRead}
-	for seen := 0; ; {
-		some, err := c.o.Reader.Approvals(ctx, q)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, l := range some {
-			if seen++; l.Approval == nil {
-				continue
-			}
-			q.After = l.Approval.ID
-			if !v.may(l) || !f.fits(l) {
-				continue
-			}
-			if found = append(found, l); len(found) == limit {
-				return found, q.After, nil
-			}
-		}
-		switch {
-		case len(some) < q.Limit:
-			return found, "", nil
-		case seen >= scanned:
-			return found, q.After, nil
-		}
+	return c.asked(ctx, v, dispatch.AskedQuery{States: views[f.State], Tool: f.Tool, For: f.For, Agent: f.Agent, After: f.After, Limit: limit})
+}
+
+// asked asks the store for a person's questions, and believes it of none: two locks.
+func (c *Console) asked(ctx context.Context, v viewer, q dispatch.AskedQuery) ([]dispatch.Loaded, record.ApprovalID, error) {
+	q.Tenant, q.Person, q.Groups = v.person.Tenant(), v.person.Principal(), v.person.Groups()
+	page, err := c.o.Reader.Asked(ctx, q)
+	if err != nil {
+		return nil, "", err
 	}
+	return slices.DeleteFunc(page.Found, func(l dispatch.Loaded) bool { return !v.may(l) }), page.Next, nil
 }
 
 // row is a question in the list.

@@ -77,7 +77,8 @@ func (c *Console) versionNow(ctx context.Context, v viewer, q url.Values) (strin
 		if err != nil {
 			return "", err
 		}
-		return version(l), nil
+		told, err := c.storyOf(ctx, l)
+		return version(l) + "." + told.version(), err
 	case q.Has("call"):
 		id := record.CallID(q.Get("call"))
 		if !record.ValidID("call", string(id)) {

@@ -23,6 +23,8 @@ type Boundary interface {
 	RemovePasskey(ctx context.Context, p identity.Person, c dispatch.PasskeyChange, id []byte) error
 	RejectRun(context.Context, identity.Person, record.RunID, []dispatch.Shown, string) (int, error)
 	Barred(identity.Person, record.Approval) string
+	Standing(context.Context, identity.Person) ([]record.Standing, error)
+	StartFresh(context.Context, identity.Person, record.AgentID) error
 	Current() *dispatch.Active
 	Used([]dispatch.Counted) []dispatch.Use
 }

@@ -3,9 +3,8 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +39,13 @@ type questionView struct {
 	Targets     []named
 	Arguments   node
 	Changed     *changed
+	Earlier     *earlier // the question that this one took the place of
+	Story       story
+	Tries       []record.Call // equal ones after a no
+	Reading     reading
+	Marks       []string // what the tool does, as the registry says
+	Events      []eventRow
+	Evidence    []record.Reason
 	Environment string
 	Left        string
 	Parts       []part
@@ -51,13 +57,13 @@ type questionView struct {
 	Sign        *signForm // with one of these; nil: the viewer has none
 	Newer       record.ApprovalID
 	Others      []row // more of the same run that wait for this person
+	OthersMore  bool  // than are listed
 	All         []dispatch.Shown
 	Outcome     string
 	Settled     bool
 
-	Notice     string // what an answer came to, if not to what was meant
-	Mismatch   bool
-	Difference []string
+	Notice   string // what an answer came to, if not to what was meant
+	Mismatch bool
 }
 
 type named struct {
@@ -111,21 +117,35 @@ func (c *Console) showQuestion(w http.ResponseWriter, r *http.Request, status in
 		p.Title = "A question: " + stateWord(state)
 	}
 	if !view.Settled {
-		p.Live = url.Values{"question": {string(view.Loaded.Approval.ID)}, "seen": {version(view.Loaded)}}.Encode()
+		p.Live = liveQuestion(view.Loaded, view.Story)
 	}
 	if !view.Settled && !view.May {
 		p.Again = 5 // nobody types on this page
+		if view.Loaded.Approval.State == record.Rejected {
+			p.Again = 60
+		}
 	}
 	return c.showTo(w, r, status, "question", p, v)
 }
 
 func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (questionView, error) {
 	a, now := *l.Approval, c.o.Clock()
+	story, err := c.storyOf(ctx, l)
+	if err != nil {
+		return questionView{}, err
+	}
+	askedFor := l.Call.Decision.Reasons // a no has reasons of its own
+	if b, ok := story.asked[a.ID]; ok {
+		askedFor = b.Reasons
+	}
 	effect, rest := effectOf(l.Call)
 	view := questionView{Loaded: l, Effect: effect, Purpose: fold(l.Call.Purpose, 300, 2000), Why: asked(a.Code), Arguments: valueOf(l.Call.Arguments),
-		Left: left(a.Expires.Sub(now)), Parts: partsOf(a, c.people()), Passkey: a.Rule.Passkey, Settled: question.Settled(l)}
+		Left: left(a.Expires.Sub(now)), Parts: partsOf(a, c.people()), Passkey: a.Rule.Passkey, Settled: settled(l, now), Story: story}
 	if active := c.o.Boundary.Current(); active != nil {
 		view.Environment = active.Environment
+		if tool, ok := active.Registry.Tool(l.Call.Tool.Name); ok {
+			view.Marks = marksOf(tool)
+		}
 	}
 	for n, line := range rest {
 		if n == 20 {
@@ -134,7 +154,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 		}
 		view.Rest = append(view.Rest, foldAs(line, 200, 1000, sentence))
 	}
-	for _, r := range l.Call.Decision.Reasons {
+	for _, r := range askedFor {
 		// A rule that only repeats what the line above says is left out.
 		if !r.Observe && r.Verdict == record.RequiresApproval && (r.Public != "" || r.Code != a.Code) {
 			view.Reasons = append(view.Reasons, reason{r.Rule, fold(cmp.Or(r.Public, asked(r.Code)), 300, 2000)})
@@ -150,9 +170,23 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	view.Mine = answerOf(a, v)
 	view.May = v.may(l) && a.State == record.Pending && view.Mine == nil && now.Before(a.Expires)
 	view.Barred = c.o.Boundary.Barred(v.person, a)
-	view.Outcome = question.Outcome(l, now)
-	var err error
-	if view.Changed, err = c.changedSince(ctx, v, l.Call); err != nil {
+	view.Tries = view.Story.tries
+	view.Outcome = outcomeOf(l, view.Story, now)
+	if view.Earlier, err = c.earlierOf(ctx, v, l, view.Story); err != nil {
+		return view, err
+	}
+	if view.Changed, err = c.changedSince(ctx, v, l.Call, a, view.Story.asked[a.ID]); err != nil {
+		return view, err
+	}
+	if view.Reading, err = c.readingOf(ctx, l.Call); err != nil {
+		return view, err
+	}
+	for _, r := range askedFor {
+		if v.Reads() || !r.Observe {
+			view.Evidence = append(view.Evidence, r)
+		}
+	}
+	if view.Events, err = rowsOf(view.Story.events, v, func(record.Event) bool { return true }); err != nil {
 		return view, err
 	}
 	if err := c.nextOf(ctx, v, &view); err != nil || !view.May {
@@ -164,6 +198,16 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 		}
 	}
 	return view, c.othersOf(ctx, v, &view)
+}
+
+// settled reports whether nothing on the page will move any more. After a no the
+// agent may try again, and the page tells.
+func settled(l dispatch.Loaded, now time.Time) bool {
+	switch l.Approval.State {
+	case record.Rejected:
+		return !now.Before(l.Approval.Expires)
+	}
+	return question.Settled(l)
 }
 
 // effectOf splits the effect in words: the sentence, and the arguments it leaves out.
@@ -216,6 +260,15 @@ func answerOf(a record.Approval, v viewer) *given {
 	return nil
 }
 
+// outcomeOf says what became of a question that no longer waits.
+func outcomeOf(l dispatch.Loaded, s story, now time.Time) string {
+	text := question.Outcome(l, now)
+	if held := s.heldText(now); held != "" && l.Approval.State == record.Approved {
+		text += " " + held
+	}
+	return text
+}
+
 // nextOf finds the question that took the place of one that is void.
 func (c *Console) nextOf(ctx context.Context, v viewer, view *questionView) error {
 	a := view.Loaded.Approval
@@ -234,10 +287,11 @@ func (c *Console) nextOf(ctx context.Context, v viewer, view *questionView) erro
 
 // othersOf finds what else of the run waits for this person.
 func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) error {
-	waiting, err := c.waitingIn(ctx, v, view.Loaded.Call.Run)
+	waiting, more, err := c.waitingIn(ctx, v, view.Loaded.Call.Run)
 	if err != nil {
 		return err
 	}
+	view.OthersMore = more
 	now := c.o.Clock()
 	for _, l := range waiting {
 		view.All = append(view.All, dispatch.Shown{ID: l.Approval.ID, Binding: l.Approval.Binding})
@@ -249,28 +303,14 @@ func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) er
 }
 
 // maxAlike is how many questions of one run a page lists.
-const maxAlike = 100
+const maxAlike = 30
 
-// waitingIn lists questions of a run that wait for a person.
-func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) ([]dispatch.Loaded, error) {
-	held, err := c.o.Reader.OpenCalls(ctx, v.person.Tenant(), run, maxAlike)
-	if err != nil {
-		return nil, err
-	}
-	var out []dispatch.Loaded
-	for _, call := range held {
-		if call.State != record.ApprovalPending || call.Approval == "" {
-			continue
-		}
-		l, err := c.o.Reader.Approval(ctx, v.person.Tenant(), call.Approval)
-		if err != nil && record.KindOf(err) != record.NotFound {
-			return nil, err
-		}
-		if err == nil && v.may(l) && l.Approval.State == record.Pending && answerOf(*l.Approval, v) == nil {
-			out = append(out, l)
-		}
-	}
-	return out, nil
+// waitingIn lists questions of a run that wait for a person, newest first.
+func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) (_ []dispatch.Loaded, more bool, _ error) {
+	waiting, next, err := c.asked(ctx, v, dispatch.AskedQuery{Run: run, Limit: maxAlike})
+	return slices.DeleteFunc(waiting, func(l dispatch.Loaded) bool {
+		return l.Approval.State != record.Pending || answerOf(*l.Approval, v) != nil
+	}), next != "", err
 }
 
 // questionArguments is the exact arguments as a file: all of them, to be read by
@@ -319,7 +359,6 @@ func (c *Console) conflict(w http.ResponseWriter, r *http.Request, v viewer, id 
 	if err != nil {
 		return err
 	}
-	old := *l.Approval
 	view, err := c.viewOf(r.Context(), v, l)
 	if err == nil && view.Newer != "" {
 		if l, err = c.load(r.Context(), v, string(view.Newer)); err != nil {
@@ -334,36 +373,11 @@ func (c *Console) conflict(w http.ResponseWriter, r *http.Request, v viewer, id 
 	if now := l.Approval; now.State == record.Pending && now.Binding != seen {
 		view.Mismatch = true
 		view.Notice = "Your answer was not recorded: it was for what your page showed, and that has changed. This is what would run now."
-		view.Difference = difference(old, *now)
+		if view.Earlier == nil {
+			view.Notice += " Your page was not of this question as it is asked now."
+		}
 	}
 	return c.showQuestion(w, r, http.StatusConflict, v, view)
-}
-
-// difference says what is different between a question and the one in its place.
-// Arguments never are: other arguments are another call.
-func difference(old, now record.Approval) []string {
-	if old.ID == now.ID {
-		return []string{"Your page was not of this question as it is asked now."}
-	}
-	var out []string
-	if fmt.Sprint(old.Rule.Parts) != fmt.Sprint(now.Rule.Parts) {
-		out = append(out, "Who is asked, or how many of them.")
-	}
-	was, is := old.Rule, now.Rule
-	was.Parts, is.Parts = nil, nil
-	if fmt.Sprint(was) != fmt.Sprint(is) {
-		out = append(out, "How long an answer holds, or what it needs.")
-	}
-	if old.Code != now.Code {
-		out = append(out, "Why it is asked: before, because "+asked(old.Code)+".")
-	}
-	if old.Owner != now.Owner {
-		out = append(out, "Who it is for, or which agent asks.")
-	}
-	if len(out) == 0 {
-		out = append(out, "What decided the call: the tool's entry, what its server offers, a policy, or the turn. Or an answer was taken back.")
-	}
-	return append(out, "The time for an answer starts anew.")
 }
 
 func upper(s string) string {

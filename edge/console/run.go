@@ -11,18 +11,19 @@ import (
 	"github.com/placet-dev/placet/record"
 )
 
-// maxTimeline is how many calls and events of a run its page lists.
-const maxTimeline = 200
+// maxTimeline is how many calls of a run its page lists, and a quarter of its events.
+const maxTimeline = 30
 
 // runView is the run's page.
 type runView struct {
-	Run     record.Run
-	Calls   []callRow
-	Events  []eventRow
-	More    bool // there is more than is listed
-	Partly  bool // calls that this person is not asked about are left out
-	Waiting []row
-	All     []dispatch.Shown
+	Run         record.Run
+	Calls       []callRow
+	Events      []eventRow
+	More        bool // there is more than is listed
+	Partly      bool // calls that this person is not asked about are left out
+	Waiting     []row
+	WaitingMore bool // than are listed
+	All         []dispatch.Shown
 }
 
 type callRow struct {
@@ -68,7 +69,9 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, v viewer) error {
 	}
 	view := runView{Run: run, More: len(calls) == maxTimeline, Partly: !v.Reads()}
 	visible := map[record.CallID]bool{}
+	ids := []record.CallID{}
 	for _, call := range calls {
+		ids = append(ids, call.ID)
 		ok := v.Reads()
 		if !ok && call.Approval != "" {
 			l, err := c.o.Reader.Call(r.Context(), tenant, call.ID)
@@ -85,14 +88,15 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, v viewer) error {
 	if len(visible) == 0 && !v.Reads() || run.Tenant != tenant {
 		return absent()
 	}
-	if view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: tenant, Run: id, Limit: maxTimeline}, visible); err != nil {
+	if view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: tenant, Run: id, Of: ids, Limit: 4 * maxTimeline}, visible); err != nil {
 		return err
 	}
 	if run.Live() {
-		waiting, err := c.waitingIn(r.Context(), v, id)
+		waiting, more, err := c.waitingIn(r.Context(), v, id)
 		if err != nil {
 			return err
 		}
+		view.WaitingMore = more
 		now := c.o.Clock()
 		for _, l := range waiting {
 			view.Waiting = append(view.Waiting, c.rowOf(v, l, now))
@@ -120,9 +124,14 @@ func (c *Console) eventsOf(r *http.Request, v viewer, q dispatch.EventQuery, vis
 	if err != nil {
 		return nil, err
 	}
+	return rowsOf(events, v, func(e record.Event) bool { return v.Reads() || visible[e.Call] })
+}
+
+// rowsOf shows events of the viewer's tenant; operators' texts to readers only.
+func rowsOf(events []record.Event, v viewer, shown func(record.Event) bool) ([]eventRow, error) {
 	var out []eventRow
 	for _, e := range events {
-		if e.Tenant != v.person.Tenant() || !v.Reads() && !visible[e.Call] {
+		if e.Tenant != v.person.Tenant() || !shown(e) {
 			continue
 		}
 		var b record.Body

@@ -71,9 +71,14 @@ func (b *browser) cookie() string {
 	return ""
 }
 
+func (w *world) sessionCookie() string {
+	u, _ := url.Parse(w.url)
+	return "placet-session-" + u.Port()
+}
+
 func (b *browser) setCookie(value string) {
 	u, _ := url.Parse(b.w.url)
-	b.Jar.SetCookies(u, []*http.Cookie{{Name: "placet-session-" + u.Port(), Value: value, Path: "/"}})
+	b.Jar.SetCookies(u, []*http.Cookie{{Name: b.w.sessionCookie(), Value: value, Path: "/"}})
 }
 
 func TestReturnsToOwnPagesOnly(t *testing.T) {

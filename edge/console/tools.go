@@ -23,16 +23,7 @@ func toolRowOf(t *registry.Tool) toolRow {
 	if t.Pin != nil {
 		row.Title = t.Pin.Title
 	}
-	var marks []string
-	for _, m := range []struct {
-		is   bool
-		word string
-	}{{t.Read, "read"}, {t.Write, "write"}, {t.Destructive, "destructive"}, {t.Financial, "financial"}, {t.Sink, "sends out"}} {
-		if m.is {
-			marks = append(marks, m.word)
-		}
-	}
-	row.Marks = strings.Join(marks, ", ")
+	row.Marks = strings.Join(marksOf(t), ", ")
 	row.Asks = strings.ReplaceAll(fmt.Sprint(t.Approval.When), "_", " ")
 	if len(t.Approval.Approvers) > 0 {
 		row.Asks += ": " + strings.Join(t.Approval.Approvers, ", ")
@@ -60,6 +51,19 @@ func toolRowOf(t *registry.Tool) toolRow {
 		row.Limits = append(row.Limits, "costs "+t.Cost.String())
 	}
 	return row
+}
+
+// marksOf is what a tool does, as its entry says.
+func marksOf(t *registry.Tool) (marks []string) {
+	for _, m := range []struct {
+		is   bool
+		word string
+	}{{t.Read, "read"}, {t.Write, "write"}, {t.Destructive, "destructive"}, {t.Financial, "financial"}, {t.Sink, "sends out"}} {
+		if m.is {
+			marks = append(marks, m.word)
+		}
+	}
+	return marks
 }
 
 // tools lists the registry, for readers: what it says is the operator's, and

@@ -2,6 +2,8 @@ package console
 
 import (
 	"fmt"
+	"html/template"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/edge/question"
@@ -12,6 +14,11 @@ import (
 func asked(code record.Code) string { return question.Why(code) }
 func stateWord(state any) string    { return question.State(state) }
 func left(d time.Duration) string   { return question.Left(d) }
+
+// breaks is a name of our own that lines may break at its underscores.
+func breaks(name any) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(fmt.Sprint(name)), "_", "_<wbr>"))
+}
 
 // clockText is a time for people; the page's script adds their own zone.
 func clockText(t time.Time) string {

@@ -138,14 +138,20 @@ func (w *world) tools() []placet.Tool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.lines = append(w.lines, c.Tool+" "+string(c.Arguments))
+			if c.Tool == "echo" { // what came in comes back as a tool's own words
+				text, err := json.Marshal(string(c.Arguments))
+				return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), err
+			}
 			return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
 		}}
 	}
-	zero := 0
+	zero, one := 0, 1
 	return []placet.Tool{
+		tool("slow", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} slowly", PerMinute: &one}),
 		tool("refund", registry.Entry{Financial: true, Targets: []string{"order_id"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max},
 			Effect: "Refund {amount} {currency} on order {order_id}", Approval: ask(registry.AboveLimit, 1), PerMinute: &zero}),
 		tool("anything", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Store {title}", PerMinute: &zero}),
+		tool("echo", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} for them", PerMinute: &zero}),
 		tool("both", registry.Entry{Approval: ask(registry.Always, 2), Effect: "Do {title} for two", PerMinute: &zero}),
 	}
 }
@@ -179,12 +185,23 @@ func (w *world) back(subject string, a answer) answer {
 	return w.send(subject, "/v1/calls/"+a.ID+"/dispatch", "")
 }
 
-func (w *world) send(subject, path, body string) answer {
+// token is an agent's, for a person.
+func (w *world) token(subject string) string {
 	w.t.Helper()
 	token, err := w.local.Sign(identity.TokenSpec{Audience: w.url + "/mcp", Subject: subject, Tenant: "dev", Agent: "support-bot", Scopes: []string{"work"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return token
+}
+
+func (w *world) send(subject, path, body string) answer {
+	w.t.Helper()
+	return w.sendAs(w.token(subject), path, body)
+}
+
+func (w *world) sendAs(token, path, body string) answer {
+	w.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)

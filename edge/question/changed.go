@@ -31,42 +31,22 @@ type Row struct {
 // maxChanged is how many differences are listed.
 const maxChanged = 30
 
-// lookBack is how many earlier calls are looked at.
-const lookBack = 100
-
 // Reader finds earlier calls.
 type Reader interface {
-	Calls(context.Context, dispatch.CallQuery) ([]record.Call, error)
-	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
+	Approved(context.Context, dispatch.ApprovedQuery) (*dispatch.Loaded, error)
 }
 
 // Since compares a call with the newest earlier one that a person approved; nil if
 // there is none. Its values are told to those who may see that call, and to nobody
 // else.
 func Since(ctx context.Context, reader Reader, sees func(dispatch.Loaded) bool, call record.Call) (*Changed, error) {
-	earlier, err := reader.Calls(ctx, dispatch.CallQuery{Tenant: call.Tenant, Owner: &call.Owner, Before: call.ID, Limit: lookBack})
-	if err != nil {
+	l, err := reader.Approved(ctx, dispatch.ApprovedQuery{Owner: call.Owner, Tool: call.Tool.Name, Before: call.ID})
+	if err != nil || l == nil || !sees(*l) {
 		return nil, err
 	}
-	for _, e := range earlier {
-		if e.Tool.Name != call.Tool.Name || e.Approval == "" || e.ID == call.ID {
-			continue
-		}
-		l, err := reader.Call(ctx, call.Tenant, e.ID)
-		if err != nil || l.Approval == nil || l.Approval.State != record.Consumed && l.Approval.State != record.Approved {
-			if err != nil && record.KindOf(err) != record.NotFound {
-				return nil, err
-			}
-			continue
-		}
-		if !sees(l) {
-			return nil, nil
-		}
-		out := Compare(e.Arguments, call.Arguments)
-		out.Since = l
-		return out, nil
-	}
-	return nil, nil
+	out := Compare(l.Call.Arguments, call.Arguments)
+	out.Since = *l
+	return out, nil
 }
 
 // Compare finds what is different between two canonical objects.

@@ -123,7 +123,7 @@ func consumed(call record.Call, at func(time.Time) string) string {
 	case record.Failed:
 		return "Approved and tried at " + at(when) + ". It failed, and the yes is used up."
 	case record.Unknown:
-		return "Sent at " + at(when) + ", and no answer came. The yes is used up and cannot run it twice."
+		return fmt.Sprintf("Sent at %s, and no answer came (attempt %d of %d). The yes is used up and cannot run it twice.", at(when), call.Attempt, max(call.Attempts, call.Attempt))
 	}
 	return "Approved. The call is now: " + State(call.State) + "."
 }

@@ -48,6 +48,11 @@ func (w *writer) rest(ready prepared) error {
 		if err := w.putRun(*f.Run); err != nil {
 			return err
 		}
+		if f.Run.From == 0 {
+			if err := w.opened(f.Run.After); err != nil {
+				return err
+			}
+		}
 	}
 	if p := f.Premise; p != nil {
 		if f.Call != nil && f.Call.From == record.None {
@@ -67,7 +72,11 @@ func (w *writer) rest(ready prepared) error {
 		return err
 	}
 	for _, a := range f.Approvals {
-		if err := w.putApproval(a); err != nil {
+		var tool string
+		if f.Call != nil { // a question is always asked with its call
+			tool = f.Call.After.Tool.Name
+		}
+		if err := w.putApproval(a, tool); err != nil {
 			return err
 		}
 	}
@@ -87,6 +96,9 @@ func (w *writer) rest(ready prepared) error {
 		if err := w.run(insertEvent, micro(e.At), e.Tenant, string(e.Kind), e.Run, e.Call, e.Approval, ready.who[i], text(e.Body)); err != nil {
 			return err
 		}
+	}
+	if f.Fresh != nil {
+		return w.startFresh(*f.Fresh)
 	}
 	if f.Sweep != nil {
 		return w.sweep(*f.Sweep)
@@ -167,6 +179,19 @@ func (w *writer) guards(f record.Facts) error {
 			return conflict("the run exists")
 		case m.From != 0 && (!ok || run.Version != m.From):
 			return conflict("the run has changed")
+		case m.From == 0:
+			if err := w.opens(m.After); err != nil {
+				return err
+			}
+		}
+	}
+	if fresh := f.Fresh; fresh != nil {
+		epoch, err := epochOf(w.conn, fresh.Owner)
+		switch {
+		case err != nil:
+			return err
+		case epoch != fresh.From:
+			return conflict("it was started fresh")
 		}
 	}
 	if a := f.Activate; a != nil && a.From != w.generation {
@@ -303,7 +328,7 @@ func (w *writer) touch(p record.Premise, at time.Time) error {
 	return w.run(touchRun, micro(at), p.Tenant, p.Run)
 }
 
-func (w *writer) putApproval(m record.ApprovalMove) error {
+func (w *writer) putApproval(m record.ApprovalMove, tool string) error {
 	a := m.After
 	if m.From == "" {
 		rule, err := json.Marshal(a.Rule)
@@ -311,7 +336,7 @@ func (w *writer) putApproval(m record.ApprovalMove) error {
 			return err
 		}
 		return w.run(insertApproval, a.Tenant, a.ID, a.Call, a.Run, a.Lineage, a.Principal.Issuer, a.Principal.Subject, a.Agent,
-			a.Binding[:], text(rule), string(a.Code), string(a.State), a.Version, a.Replaces, micro(a.Asked), micro(a.Expires), micro(a.Changed))
+			a.Binding[:], text(rule), string(a.Code), string(a.State), a.Version, a.Replaces, micro(a.Asked), micro(a.Expires), micro(a.Changed), audienceOf(rule), tool)
 	}
 	if r := m.Answer; r != nil {
 		groups, err := json.Marshal(r.Groups)
@@ -373,15 +398,20 @@ func (w *writer) sweep(s record.Sweep) error {
 		if err != nil {
 			return err
 		}
-		err = w.change(prepare(c.Facts()))
-		var refused *record.Refusal
-		if errors.As(err, &refused) {
-			// It cannot happen; if it did, half a sweep would stand. The batch fails.
-			return errors.New("a call changed within its own transaction")
-		}
-		if err != nil {
+		if err := w.within(c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// within makes a change as a part of another one.
+func (w *writer) within(c record.Change) error {
+	err := w.change(prepare(c.Facts()))
+	var refused *record.Refusal
+	if errors.As(err, &refused) {
+		// It cannot happen; if it did, half a change would stand. The batch fails.
+		return errors.New("a record changed within its own transaction")
+	}
+	return err
 }

@@ -18,7 +18,13 @@ func TestQueriesUseTheirIndexes(t *testing.T) {
 	defer s.Close()
 	for _, q := range []struct{ index, sql string }{
 		{"calls_equal", selectEqual},
-		{"calls_equal", selectUnused},
+		{"approvals_unused", selectUnused},
+		{"approvals_state", selectAsked},
+		{"approvals_run", selectAskedOfRun},
+		{"approvals_given", selectApproved},
+		{"calls_made", selectMade},
+		{"calls_denied", selectDenied},
+		{"events_run", selectRunEvents},
 		{"calls_effect", selectDone},
 		{"calls_effect", selectUnsettled},
 		{"calls_occurrence", selectSame},

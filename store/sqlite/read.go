@@ -101,6 +101,9 @@ func selectApproval(conn *sqlite.Conn, tenant record.TenantID, id record.Approva
 	case !found:
 		return nil, notFound("approval", string(id))
 	}
+	if a.Version == 1 {
+		return &a, nil // as it was asked: every answer moves it
+	}
 	err = each(conn, selectAnswers, func(s *sqlite.Stmt) error {
 		col := &columns{stmt: s}
 		r := record.Reply{Person: record.Principal{Issuer: col.text(), Subject: col.text()}, Word: record.Word(col.text()), Note: col.text()}
@@ -120,17 +123,9 @@ func selectApproval(conn *sqlite.Conn, tenant record.TenantID, id record.Approva
 
 // load reads a call with its run and its approval.
 func load(conn *sqlite.Conn, tenant record.TenantID, id record.CallID) (dispatch.Loaded, error) {
-	var l dispatch.Loaded
-	var scanErr error
-	found, err := row(conn, `SELECT `+callFields+` FROM calls WHERE tenant = ? AND id = ?`,
-		func(s *sqlite.Stmt) { l.Call, scanErr = scanCall(s) }, tenant, id)
-	switch {
-	case err != nil:
+	l, err := loadCall(conn, tenant, id)
+	if err != nil {
 		return l, err
-	case scanErr != nil:
-		return l, scanErr
-	case !found:
-		return l, notFound("call", string(id))
 	}
 	run, ok, err := selectRun(conn, runKey{tenant, l.Call.Run})
 	switch {
@@ -144,6 +139,22 @@ func load(conn *sqlite.Conn, tenant record.TenantID, id record.CallID) (dispatch
 		l.Approval, err = selectApproval(conn, tenant, l.Call.Approval)
 	}
 	return l, err
+}
+
+// loadCall reads a call alone.
+func loadCall(conn *sqlite.Conn, tenant record.TenantID, id record.CallID) (l dispatch.Loaded, err error) {
+	var scanErr error
+	found, err := row(conn, `SELECT `+callFields+` FROM calls WHERE tenant = ? AND id = ?`,
+		func(s *sqlite.Stmt) { l.Call, scanErr = scanCall(s) }, tenant, id)
+	switch {
+	case err != nil:
+		return l, err
+	case scanErr != nil:
+		return l, scanErr
+	case !found:
+		return l, notFound("call", string(id))
+	}
+	return l, nil
 }
 
 // Call implements dispatch.Store.
@@ -282,10 +293,16 @@ func (s *Store) rejection(conn *sqlite.Conn, tenant record.TenantID, lineage rec
 func (s *Store) Unused(ctx context.Context, tenant record.TenantID, lineage record.LineageID, tool string, now time.Time) (c *record.Call, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		return each(conn, selectUnused, func(s *sqlite.Stmt) error {
-			found, err := scanCall(s)
-			c = &found
+			if c != nil {
+				return nil
+			}
+			l, err := loadCall(conn, tenant, record.CallID(s.ColumnText(1)))
+			if found := l.Call; err == nil && found.Tool.Name == tool && !found.Tool.ReadOnly &&
+				found.State == record.ApprovalPending && found.Approval == record.ApprovalID(s.ColumnText(0)) {
+				c = &found
+			}
 			return err
-		}, tenant, lineage, tool, micro(now))
+		}, tenant, lineage, micro(now))
 	})
 	return c, err
 }
@@ -457,17 +474,23 @@ func (w *where) limit(n int) int64 {
 // Calls implements dispatch.Reader.
 func (s *Store) Calls(ctx context.Context, q dispatch.CallQuery) (out []record.Call, err error) {
 	var w where
+	from := "calls"
 	w.and("tenant = ?", q.Tenant)
 	w.owner(q.Owner)
 	if q.Run != "" {
+		from = "calls INDEXED BY calls_made"
 		w.and("run = ?", q.Run)
+	}
+	if d := q.Denied; d != nil {
+		from = "calls INDEXED BY calls_denied"
+		w.and("lineage = ? AND effect = ? AND state = 'denied'", d.Lineage, d.Effect[:])
 	}
 	in(&w, "state", q.States)
 	if q.Before != "" {
 		w.and("id < ?", q.Before)
 	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return each(conn, `SELECT `+callFields+` FROM calls WHERE `+w.sql.String()+` ORDER BY id DESC LIMIT ?`,
+		return each(conn, `SELECT `+callFields+` FROM `+from+` WHERE `+w.sql.String()+` ORDER BY id DESC LIMIT ?`,
 			collect(&out, scanCall), append(w.args, w.limit(q.Limit))...)
 	})
 	return out, err
@@ -488,25 +511,14 @@ func (s *Store) Approvals(ctx context.Context, q dispatch.ApprovalQuery) (out []
 	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		var ids []record.ApprovalID
-		if err := each(conn, `SELECT id FROM approvals WHERE `+w.sql.String()+` ORDER BY `+order+` LIMIT ?`, func(s *sqlite.Stmt) error {
+		if err = each(conn, `SELECT id FROM approvals WHERE `+w.sql.String()+` ORDER BY `+order+` LIMIT ?`, func(s *sqlite.Stmt) error {
 			ids = append(ids, record.ApprovalID(s.ColumnText(0)))
 			return nil
 		}, append(w.args, w.limit(q.Limit))...); err != nil {
 			return err
 		}
-		for _, id := range ids {
-			a, err := selectApproval(conn, q.Tenant, id)
-			if err != nil {
-				return err
-			}
-			l, err := load(conn, q.Tenant, a.Call)
-			if err != nil {
-				return err
-			}
-			l.Approval = a
-			out = append(out, l)
-		}
-		return nil
+		out, err = loadQuestions(conn, q.Tenant, ids)
+		return err
 	})
 	return out, err
 }
@@ -532,7 +544,11 @@ func (s *Store) Runs(ctx context.Context, q dispatch.RunQuery) (out []record.Run
 // Events implements dispatch.Reader.
 func (s *Store) Events(ctx context.Context, q dispatch.EventQuery) (out []record.Event, err error) {
 	var w where
-	w.and("seq > ?", q.After)
+	if q.Of == nil {
+		w.and("seq > ?", q.After)
+	} else {
+		w.and("+seq > ?", q.After) // those it names are found by themselves, not by walking the log
+	}
 	switch {
 	case q.All:
 	case q.Server:
@@ -540,7 +556,15 @@ func (s *Store) Events(ctx context.Context, q dispatch.EventQuery) (out []record
 	default:
 		w.and("tenant = ?", q.Tenant)
 	}
-	if q.Run != "" {
+	switch {
+	case q.Run != "" && q.Of != nil:
+		marks := strings.TrimSuffix(strings.Repeat("?,", len(q.Of)), ",")
+		args := []any{q.Run}
+		for _, id := range q.Of {
+			args = append(args, id)
+		}
+		w.and(`seq IN (`+selectRunEvents+` UNION ALL SELECT seq FROM events INDEXED BY events_call WHERE call <> '' AND call IN (`+marks+`))`, args...)
+	case q.Run != "":
 		w.and("run = ?", q.Run)
 	}
 	if q.Call != "" {

@@ -44,7 +44,7 @@ const (
 		delegation = excluded.delegation`
 	touchRun = `UPDATE runs SET active = ? WHERE tenant = ? AND id = ?`
 
-	insertApproval      = `INSERT INTO approvals (` + approvalFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	insertApproval      = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateApproval      = `UPDATE approvals SET state = ?, version = ?, changed = ? WHERE tenant = ? AND id = ?`
 	selectApprovalState = `SELECT state, version FROM approvals WHERE tenant = ? AND id = ?`
 	insertAnswer        = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof) VALUES (?,?,?,?,?,?,?,?,?,?)`
@@ -78,10 +78,7 @@ const (
 		AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`
 	selectUnsettled = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
 		AND read_only = 0 AND ` + isUnsettled + ` ORDER BY id LIMIT 20`
-	selectUnused = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_equal WHERE tenant = ? AND lineage = ? AND read_only = 0 AND ` + isOpen + `
-		AND state = 'approval_pending' AND tool = ? AND EXISTS (SELECT 1 FROM approvals
-			WHERE approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved' AND approvals.expires > ?)
-		ORDER BY id DESC LIMIT 1`
+	selectUnused = `SELECT id, call FROM approvals INDEXED BY approvals_unused WHERE tenant = ? AND lineage = ? AND state = 'approved' AND expires > ? ORDER BY id DESC LIMIT 100`
 	// Few questions are open, so those are walked.
 	selectAnswered = `SELECT id FROM approvals INDEXED BY approvals_state WHERE tenant = ? AND (state = 'pending' OR state = 'approved') AND id > ?
 		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id

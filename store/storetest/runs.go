@@ -136,3 +136,70 @@ func delegation(t *testing.T, b *bench) {
 		t.Fatalf("the delegation is still there: %+v %v", l.Delegation, err)
 	}
 }
+
+// fresh: what an owner's runs without vouch left waiting is over, their next run is of
+// another lineage, and nobody else's is touched (rule B1). Opening a run of the old
+// lineage at the same time comes before it, and ends with it, or is refused.
+func fresh(t *testing.T, b *bench) {
+	b.linger()
+	o, other := owner("acme"), owner("acme")
+	other.Agent = "another"
+	r, theirs, vouched := b.openRun(t, o, false), b.openRun(t, other, false), b.openRun(t, o, true)
+	waiting, _ := b.held(t, r, `{"amount":1}`, 1)
+	kept, _ := b.held(t, theirs, `{"amount":1}`, 1)
+	own, _ := b.held(t, vouched, `{"amount":2}`, 1)
+	rejected, q := b.held(t, r, `{"amount":3}`, 1)
+	no, err := record.Answer(q, rejected, b.reply("lena", q, record.No), b.decision(record.Deny), nil)
+	b.apply(t, no, err)
+
+	racing := record.OpenRun(record.Run{Owner: o, ID: record.RunID(id(t, "run", b.at)), Lineage: record.UnvouchedLineage(o, 0), Label: "racing", Turn: 1, Opened: b.at, Active: b.at}, o.By())
+	var done, opened error
+	var both sync.WaitGroup
+	both.Go(func() { done = b.Apply(b.ctx, record.StartFresh(o, 0, b.at)) })
+	both.Go(func() { opened = b.Apply(b.ctx, racing) })
+	both.Wait()
+	if done != nil || opened != nil && refused(opened) != record.RefusedPremise {
+		t.Fatalf("started fresh: %v; a run opened beside it: %v", done, opened)
+	}
+	if live, err := b.LiveRuns(b.ctx, o); err != nil || len(live) != 0 {
+		t.Fatalf("still live: %+v %v", live, err)
+	}
+	if l := b.load(t, "acme", waiting.ID); l.Call.State != record.Canceled || l.Approval.State != record.Void || l.Run.Live() {
+		t.Fatalf("what waited is %s, its question %s", l.Call.State, l.Approval.State)
+	}
+	for _, c := range []record.Call{kept, own} {
+		if l := b.load(t, "acme", c.ID); l.Call.State != record.ApprovalPending || !l.Run.Live() {
+			t.Fatalf("what is not of the lineage is %s", l.Call.State)
+		}
+	}
+	if err := b.Apply(b.ctx, record.StartFresh(o, 0, b.at)); refused(err) != record.RefusedConflict {
+		t.Fatalf("twice from one epoch: %v", err)
+	}
+	late := record.OpenRun(record.Run{Owner: o, ID: record.RunID(id(t, "run", b.at)), Lineage: record.UnvouchedLineage(o, 0), Turn: 1, Opened: b.at, Active: b.at}, o.By())
+	if err := b.Apply(b.ctx, late); refused(err) != record.RefusedPremise {
+		t.Fatalf("a run of the old lineage: %v", err)
+	}
+	epoch, err := b.Epoch(b.ctx, o)
+	if err != nil || epoch != 1 {
+		t.Fatalf("epoch %d: %v", epoch, err)
+	}
+	next := record.OpenRun(record.Run{Owner: o, ID: record.RunID(id(t, "run", b.at)), Lineage: record.UnvouchedLineage(o, 1), Turn: 1, Opened: b.at, Active: b.at}, o.By())
+	b.apply(t, next, nil)
+	standing, err := b.Standing(b.ctx, "acme", o.Principal)
+	if err != nil || len(standing) != 2 || standing[0].Agent != "another" || standing[0].Epoch != 0 || standing[1].Epoch != 1 || standing[1].Runs != 1 || standing[1].Rejections != 0 || !standing[1].Since.Equal(b.at) {
+		t.Fatalf("standing: %+v %v", standing, err)
+	}
+	if none, err := b.Standing(b.ctx, "globex", o.Principal); err != nil || len(none) != 0 {
+		t.Fatalf("another tenant's: %+v %v", none, err)
+	}
+	events := b.events(t, "acme")
+	found := 0
+	for _, e := range events {
+		if e.Kind == record.EventFresh && e.Who.Principal != nil && e.Who.Agent == "" {
+			found++
+		}
+	}
+	if found != 1 {
+		t.Fatalf("%d events of it", found)
+	}
+}

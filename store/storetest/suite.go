@@ -55,6 +55,8 @@ func Run(t *testing.T, open Open) {
 		"Delegation":       delegation,
 		"Answered":         answered,
 		"Passkeys":         passkeys,
+		"Asked":            asked,
+		"Fresh":            fresh,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
