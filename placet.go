@@ -56,6 +56,8 @@ type Options struct {
 	ReadFile  func(path string) ([]byte, error) // nil: os.ReadFile
 	Resolver  guard.Resolver                    // of names in arguments; nil: net.DefaultResolver
 	Version   string                            // of this program, as peers are told
+
+	testOnlyStore func(dispatch.Store) dispatch.Store // stands before the store of the boundary
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -165,7 +167,11 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.sources != nil {
 		away = delegations{p.sources, p.verifier}
 	}
-	p.boundary, err = dispatch.New(dispatch.Options{Store: p.store, Invoker: p.servers, Clock: o.Clock,
+	var records dispatch.Store = p.store
+	if o.testOnlyStore != nil {
+		records = o.testOnlyStore(records)
+	}
+	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Invoker: p.servers, Clock: o.Clock,
 		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
 		World: o.world()})
 	if err != nil {

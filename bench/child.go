@@ -85,12 +85,16 @@ func roleHandler(ctx context.Context, role, argument string) (http.Handler, func
 		}
 		h, err := newProxy(ctx, argument)
 		return h, none, err
-	case rolePlacet:
+	case rolePlacet, roleWaiting:
 		p, _, err := open(ctx, argument, nil)
 		if err != nil {
 			return nil, nil, err
 		}
-		return p.Handler(), p.Close, nil
+		handler := p.Handler()
+		if role == roleWaiting {
+			handler = withGoroutines(handler)
+		}
+		return handler, p.Close, nil
 	}
 	return nil, nil, fmt.Errorf("there is no role %q", role)
 }

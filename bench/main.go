@@ -68,6 +68,7 @@ var measurements = []struct {
 	{"decision_vs_opa", (*bench).decisionVersusOPA},
 	{"identity_vs_jose", (*bench).identityVersusJose},
 	{"resources", (*bench).resources},
+	{"waiting", (*bench).waiting},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

@@ -17,6 +17,8 @@ import (
 	"github.com/placet-dev/placet"
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/yamlfile"
 )
 
 // The roles of the processes that [Run] starts.
@@ -32,6 +34,12 @@ const (
 
 // tenant is the only one of the demo.
 const tenant = "acme"
+
+// The groups of the demo's people.
+const (
+	leads    = "support-leads" // tools.yaml asks them
+	auditors = "auditors"      // placet.yaml lets them read
+)
 
 // deskFile is the help desk's configuration in the demo's folder.
 const deskFile = "helpdesk.json"
@@ -96,7 +104,8 @@ func inherited() (net.Listener, error) {
 	return l, nil
 }
 
-// openGateway opens Placet as an embedding program does, with the development issuer.
+// openGateway opens Placet as an embedding program does, with the development
+// issuer: whoever sits at this machine may sign in at the console as one of the cast.
 func openGateway(ctx context.Context, dir string, stderr io.Writer) (*placet.Placet, error) {
 	c, err := config.Load(filepath.Join(dir, "placet.yaml"))
 	if err != nil {
@@ -107,7 +116,20 @@ func openGateway(ctx context.Context, dir string, stderr io.Writer) (*placet.Pla
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return placet.Open(ctx, placet.Options{Config: c, Local: local, Tenants: []string{tenant}, Log: log, Version: "demo"})
+	return placet.Open(ctx, placet.Options{Config: c, Local: local, Tenants: []string{tenant}, Users: cast(), Log: log, Version: "demo"})
+}
+
+// cast may sign in at the console: one who is asked, one who is not, one who reads.
+func cast() *issuer.Directory {
+	d := issuer.Cast()
+	d.Users = nil
+	for _, u := range []struct{ subject, name, group string }{
+		{"lena", "Lena, leads support", leads}, {"anna", "Anna, support", "support"}, {"omar", "Omar, audits", auditors},
+	} {
+		d.Users = append(d.Users, yamlfile.Entry[issuer.User]{Key: u.subject,
+			Value: issuer.User{Name: u.name, Tenant: tenant, Groups: []string{u.group}}})
+	}
+	return d
 }
 
 // serve serves until the input ends, the store is broken or serving fails.

@@ -17,19 +17,27 @@ const ChildCommand = "demo-child"
 
 // Options is how to play the demo. Stdout and Stderr are required.
 type Options struct {
-	JSON   bool // one object a line, in place of the screen
-	Stdout io.Writer
-	Stderr io.Writer
+	JSON bool // one object a line, in place of the screen
+	// Interactive leaves c and e to whoever signs in at the console as lena.
+	Interactive bool
+	Stdout      io.Writer
+	Stderr      io.Writer
 	// Self starts this program in a way that calls [Child] with the arguments
 	// that are added. Empty: this executable with ChildCommand.
 	Self []string
 
+	// testOnlyHaste lets nobody look at the page after an answer.
+	testOnlyHaste bool
 	// testOnlyBeforeVerify is called with the ledger's path when the scene is over.
 	testOnlyBeforeVerify func(ledger string) error
 }
 
-// longest is how long the whole demo may take before it gives up.
-const longest = 2 * time.Minute
+// longest is how long the whole demo may take before it gives up. People may take
+// longer over two questions.
+const (
+	longest      = 2 * time.Minute
+	longestAsked = 2 * time.Hour
+)
 
 // Run plays the demo and returns an exit code: 0 only if the ledger was verified.
 // A signal that would end this program, or a reader of its output that leaves, ends
@@ -37,7 +45,11 @@ const longest = 2 * time.Minute
 func Run(ctx context.Context, o Options) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	limit := longest
+	if o.Interactive {
+		limit = longestAsked
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	verified, err := run(ctx, o)
 	if err != nil {
@@ -64,11 +76,14 @@ func run(ctx context.Context, o Options) (verified bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var out report = &screen{w: o.Stdout}
+	var out report = &screen{w: o.Stdout, interactive: o.Interactive}
 	if o.JSON {
 		out = &lines{w: o.Stdout}
 	}
-	s := &scene{h: h, out: out, steps: map[int64]string{}, calls: map[string]string{}}
+	s := &scene{h: h, out: out, interactive: o.Interactive, shown: lookAt, steps: map[int64]string{}, calls: map[string]string{}}
+	if o.testOnlyHaste {
+		s.shown = 0
+	}
 	played := s.play(ctx)
 	var tampered error
 	if o.testOnlyBeforeVerify != nil {
@@ -76,6 +91,9 @@ func run(ctx context.Context, o Options) (verified bool, err error) {
 	}
 	sum := s.verify(ctx)
 	sum.took = time.Since(begin)
+	if played != nil && ctx.Err() != nil {
+		played = fmt.Errorf("the scene was ended before its end: %w", played)
+	}
 	if played != nil {
 		sum.fault("%v", played)
 	}

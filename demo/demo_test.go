@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,12 +22,15 @@ import (
 )
 
 // runCommand makes the test binary play the demo in a process of its own.
-const runCommand = "demo-run"
+const (
+	runCommand      = "demo-run"
+	interactiveFlag = "--interactive"
+)
 
 // TestMain lets the test binary be the processes that the demo starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == runCommand {
-		os.Exit(Run(context.Background(), Options{JSON: true, Stdout: os.Stdout, Stderr: os.Stderr}))
+		os.Exit(Run(context.Background(), Options{JSON: true, Interactive: slices.Contains(os.Args, interactiveFlag), Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
 	if len(os.Args) > 1 && os.Args[1] == ChildCommand {
 		os.Exit(Child(context.Background(), os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
@@ -156,7 +160,7 @@ func TestDemo_Screen(t *testing.T) {
 	t.Logf("\n%s", p.stdout)
 	lines := strings.Split(strings.TrimSuffix(p.stdout, "\n"), "\n")
 	starts := []string{
-		"placet demo   gateway localhost:", "   call                                      verdict            ran  ledger",
+		"placet demo   gateway localhost:", "   console    http://127.0.0.1:", "   call                                      verdict            ran  ledger",
 		"a  db_query  orders of cus_17                allow              yes  0",
 		"b  http_post host 10.0.4.7                   deny               no   0   private net, use proxy",
 		"c  stripe_refund 1,200.00 EUR ord_1001       requires-approval  no   0   lena approves; recorded; gateway killed; back in ",
@@ -270,8 +274,9 @@ func TestDemo_TimesOutAtStart(t *testing.T) {
 	}
 }
 
-// alone plays the demo in a process of its own, and signals it after its first line.
-func alone(t *testing.T, signal os.Signal) (folder string, ended *exec.ExitError) {
+// alone plays the demo in a process of its own, and signals it after its first
+// line, or when it shows its first question.
+func alone(t *testing.T, signal os.Signal, flags ...string) (folder string, ended *exec.ExitError) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
 		t.Skip("needs /proc to see processes")
@@ -281,7 +286,7 @@ func alone(t *testing.T, signal os.Signal) (folder string, ended *exec.ExitError
 		t.Fatal(err)
 	}
 	folder = t.TempDir()
-	c := exec.Command(program, runCommand)
+	c := exec.Command(program, append([]string{runCommand}, flags...)...)
 	c.Env = append(os.Environ(), "TMPDIR="+folder)
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -291,8 +296,14 @@ func alone(t *testing.T, signal os.Signal) (folder string, ended *exec.ExitError
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Process.Kill() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("%q, %v", line, err)
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%q, %v", line, err)
+		}
+		if len(flags) == 0 || strings.Contains(line, `"question"`) {
+			break
+		}
 	}
 	if n := len(children(t, folder)); n == 0 {
 		t.Error("no child is seen while the demo runs, so the test would see none afterwards")

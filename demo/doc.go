@@ -7,6 +7,8 @@
 // as any embedding program opens it. The agent is a client of the MCP SDK, the
 // people use the HTTP API. What the scene claims is read from the help desk's own
 // file, read-only, and compared with the gateway's records; no answer is believed.
+// Interactively, whoever signs in at the console answers in place of the approver's
+// client, and the ledger is compared with what they said.
 //
 // It promises that nothing leaves the machine, that both processes have ended and
 // the folder is gone when [Run] returns, also after an error or an interrupt, and

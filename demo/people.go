@@ -194,7 +194,11 @@ type question struct {
 	ID      record.ApprovalID    `json:"id"`
 	State   record.ApprovalState `json:"state"`
 	Binding string               `json:"binding"`
-	Call    struct {
+	Answers []struct {
+		Person record.Principal `json:"person"`
+		Word   record.Word      `json:"word"`
+	} `json:"answers"`
+	Call struct {
 		ID record.CallID `json:"id"`
 	} `json:"call"`
 }

@@ -14,7 +14,8 @@ import (
 
 // report shows the scene while it is played.
 type report interface {
-	begin(gateway, helpdesk string) error
+	begin(gateway, helpdesk, console string) error
+	asked(pending) error
 	step(line) error
 	overrides([]registry.Override) error
 	summary(*summary) error
@@ -38,7 +39,8 @@ type line struct {
 // lines is the report for programs.
 type lines struct{ w io.Writer }
 
-func (l *lines) begin(string, string) error          { return nil }
+func (l *lines) begin(_, _, _ string) error          { return nil }
+func (l *lines) asked(q pending) error               { return l.write(map[string]pending{"question": q}) }
 func (l *lines) overrides([]registry.Override) error { return nil }
 func (l *lines) step(v line) error                   { return l.write(v) }
 func (l *lines) summary(s *summary) error            { return l.write(map[string]*summary{"summary": s}) }
@@ -52,13 +54,33 @@ func (l *lines) write(v any) error {
 	return err
 }
 
+// pending is a question that waits for a person at the console.
+type pending struct {
+	Step   string `json:"step"`
+	URL    string `json:"url"`
+	SignIn string `json:"sign_in_as"`
+
+	show string // the call, for people
+}
+
 // screen is the report for people.
-type screen struct{ w io.Writer }
+type screen struct {
+	w           io.Writer
+	interactive bool
+}
 
 const columns = "%-2s %-41s %-18s %-4s %s"
 
-func (s *screen) begin(gateway, helpdesk string) error {
+func (s *screen) begin(gateway, helpdesk, console string) error {
 	if err := s.print("placet demo   gateway " + gateway + ", help desk " + helpdesk + " with its own ledger. Nothing leaves this machine."); err != nil {
+		return err
+	}
+	if s.interactive {
+		console += ", where you decide c and e as lena"
+	} else {
+		console += ", while this runs; with --interactive you decide c and e there"
+	}
+	if err := s.print("   console    " + console); err != nil {
 		return err
 	}
 	return s.print(fmt.Sprintf(columns, "", "call", "verdict", "ran", "ledger"))
@@ -86,6 +108,15 @@ func (s *screen) step(v line) error {
 	return s.print(fmt.Sprintf(columns, letter, v.show, verdict, ran, effects))
 }
 
+// asked stands before its step: a person reads it while the demo waits.
+func (s *screen) asked(q pending) error {
+	in := "sign in"
+	if q.Step != "c" {
+		in = "sign in again" // the gateway was killed, and sessions with it
+	}
+	return s.print(fmt.Sprintf("%-2s %s\n   waits for you: open %s and %s as %s. Ctrl-c ends the demo.", q.Step, q.show, q.URL, in, q.SignIn))
+}
+
 // overrides names what the demo's registry weakens.
 func (s *screen) overrides(all []registry.Override) error {
 	var settings []string
@@ -104,6 +135,15 @@ func (s *screen) overrides(all []registry.Override) error {
 }
 
 func (s *screen) summary(v *summary) error {
+	if len(v.Decided) > 0 {
+		var parts []string
+		for _, d := range v.Decided {
+			parts = append(parts, d.Step+" "+d.how())
+		}
+		if err := s.print("Decided at the console: " + strings.Join(parts, ", ") + "."); err != nil {
+			return err
+		}
+	}
 	word := "Verified."
 	if !v.Verified {
 		word = "NOT verified."

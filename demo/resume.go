@@ -66,7 +66,7 @@ type attempt struct {
 var noBinding = "sha256:" + strings.Repeat("0", 64)
 
 // resumeByAnother is f. Mallory's client has anna's chat, which ends in a tool
-// call without a result, and the IDs of anna's run and of her call that waits. It
+// call without a result, and the IDs of anna's run and of her call that waits, or on which a person has decided. It
 // does with them what a naive runtime does with history: hands them in and asks to
 // go on. None of it is a call, so none of it runs.
 func (s *scene) resumeByAnother(ctx context.Context) error {
@@ -74,9 +74,9 @@ func (s *scene) resumeByAnother(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(before, func(c recorded) bool { return c.State == record.ApprovalPending && c.Principal.Subject == "anna" })
+	i := slices.IndexFunc(before, func(c recorded) bool { return c.ID == s.larger })
 	if i < 0 {
-		return errors.New("step f: anna has no call that waits")
+		return errors.New("step f: there is no record of anna's call of step e")
 	}
 	if err := s.goOn(ctx, before[i]); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (s *scene) resumeByAnother(ctx context.Context) error {
 	if l.Effects, err = s.effects(ctx, "f"); err != nil {
 		return err
 	}
-	if l.Effects != 1 {
-		s.fault("f", "the ledger holds %d effects", l.Effects)
+	if l.Effects != s.ran {
+		s.fault("f", "the ledger holds %d effects, not %d", l.Effects, s.ran)
 	}
 	t, err := s.anna.call(ctx, "db_query", json.RawMessage(orders21), nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *scene) resumeByAnother(ctx context.Context) error {
 	return s.out.step(l)
 }
 
-// goOn makes every attempt, with anna's call that waits at hand.
+// goOn makes every attempt, with anna's call of step e at hand.
 func (s *scene) goOn(ctx context.Context, anna recorded) error {
 	history, err := storedChat()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -23,14 +24,20 @@ const (
 
 // scene is what happens, step by step.
 type scene struct {
-	h   *house
-	out report
+	h           *house
+	out         report
+	interactive bool
+	shown       time.Duration // how long the page has to show an answer before its gateway is killed
 
 	anna, mallory, lena, auditor *person
 
 	steps  map[int64]string  // which step each effect appeared after
 	calls  map[string]string // the key that the records name, by step
 	faults []string          // where the scene went another way than it is told
+	ran    int               // how many effects the steps so far came to
+
+	larger  record.CallID // of step e
+	decided []decided     // what people said at the console
 }
 
 // play plays every step. An error is one that ends the scene.
@@ -39,7 +46,7 @@ func (s *scene) play(ctx context.Context) error {
 		return err
 	}
 	defer s.leave()
-	for _, step := range []func(context.Context) error{s.read, s.postPrivate, s.refundAcrossACrash, s.sameAgain, s.larger, s.resumeByAnother, s.small, s.overrides} {
+	for _, step := range []func(context.Context) error{s.read, s.postPrivate, s.refundAcrossACrash, s.sameAgain, s.askLarger, s.resumeByAnother, s.small, s.overrides} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -48,7 +55,7 @@ func (s *scene) play(ctx context.Context) error {
 }
 
 func (s *scene) enter(ctx context.Context) (err error) {
-	if err := s.out.begin(local(s.h.door), local(s.h.desk)); err != nil {
+	if err := s.out.begin(local(s.h.door), local(s.h.desk), s.h.url()+"/console"); err != nil {
 		return err
 	}
 	if s.anna, err = s.h.caller("anna"); err != nil {
@@ -57,10 +64,10 @@ func (s *scene) enter(ctx context.Context) (err error) {
 	if s.mallory, err = s.h.caller("mallory"); err != nil {
 		return err
 	}
-	if s.lena, err = s.h.answerer("lena", "support-leads"); err != nil {
+	if s.lena, err = s.h.answerer("lena", leads); err != nil {
 		return err
 	}
-	if s.auditor, err = s.h.answerer("omar", "auditors"); err != nil {
+	if s.auditor, err = s.h.answerer("omar", auditors); err != nil {
 		return err
 	}
 	return s.anna.connect(ctx)
@@ -88,6 +95,9 @@ type want struct {
 	effects int
 }
 
+// after is the same where n effects are there already.
+func (w want) after(n int) want { w.effects = n; return w }
+
 // tell completes a step from the records and the ledger, compares it with what is
 // wanted and shows it. It returns the call.
 func (s *scene) tell(ctx context.Context, l line, t told, w want) (recorded, error) {
@@ -110,6 +120,7 @@ func (s *scene) tell(ctx context.Context, l line, t told, w want) (recorded, err
 		s.fault(l.Step, "it came to %s, %s, %q with %d effects, not %s, %s, %q with %d; the agent read: %s",
 			got.verdict, got.state, got.code, got.effects, w.verdict, w.state, w.code, w.effects, t.text)
 	}
+	s.ran = l.Effects
 	return call, s.out.step(l)
 }
 
@@ -162,11 +173,12 @@ func (s *scene) postPrivate(ctx context.Context) error {
 		want{record.Deny, record.Denied, record.CodePolicyDenied, 0})
 }
 
-// refundAcrossACrash is c: asked, approved, and the gateway dies before the agent
+// refundAcrossACrash is c: asked, answered, and the gateway dies before the agent
 // is back. The answer outlives it.
 func (s *scene) refundAcrossACrash(ctx context.Context) error {
 	tool := "stripe_refund"
-	t, err := s.anna.call(ctx, tool, json.RawMessage(refund1200), nil)
+	l := line{Step: "c1", Tool: &tool, Arguments: json.RawMessage(refund1200), show: "stripe_refund 1,200.00 EUR ord_1001"}
+	t, err := s.anna.call(ctx, tool, l.Arguments, nil)
 	if err != nil {
 		return err
 	}
@@ -174,7 +186,8 @@ func (s *scene) refundAcrossACrash(ctx context.Context) error {
 		return fmt.Errorf("step c1: nobody was asked; the agent read: %s", t.text)
 	}
 	first := t.decision.Call
-	if err := s.lena.approve(ctx, t.decision.Approval); err != nil {
+	answer, err := s.answer(ctx, "c", l.show, t.decision.Approval)
+	if err != nil {
 		return err
 	}
 	// The answer is recorded and its agent away: nothing has run, and while the
@@ -189,45 +202,81 @@ func (s *scene) refundAcrossACrash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	note := "lena approves; recorded; gateway killed; back in " + seconds(away)
-	if _, err := s.tell(ctx, line{Step: "c1", Tool: &tool, Arguments: json.RawMessage(refund1200), show: "stripe_refund 1,200.00 EUR ord_1001", note: note}, t,
-		want{record.RequiresApproval, record.ApprovalPending, record.CodeAboveLimit, 0}); err != nil {
+	l.note = answer.told() + "; recorded; gateway killed; back in " + seconds(away)
+	if _, err := s.tell(ctx, l, t, answer.asked()); err != nil {
 		return err
 	}
 	if err := s.anna.connect(ctx); err != nil {
 		return err
 	}
-	if t, err = s.anna.call(ctx, tool, json.RawMessage(refund1200), nil); err != nil {
-		return err
-	}
-	call, err := s.tell(ctx, line{Step: "c2", Tool: &tool, Arguments: json.RawMessage(refund1200), show: "  the agent asks again", note: "ran once; lena was not asked again"}, t,
-		want{record.Allow, record.Succeeded, record.CodeNone, 1})
+	call, err := s.comesBack(ctx, "c2", l.Arguments, answer)
 	if err != nil {
 		return err
 	}
-	if call.ID != first {
+	if answer.State == record.Approved && call.ID != first {
 		s.fault("c2", "it is another call than the approved one")
 	}
 	asked, err := s.lena.questions(ctx)
-	if err == nil && (len(asked) != 1 || asked[0].State != record.Consumed || asked[0].Call.ID != first) {
-		s.fault("c2", "lena's questions are not one, answered and used up")
+	if err == nil && (len(asked) != 1 || asked[0].State != answer.after() || asked[0].Call.ID != first) {
+		s.fault("c2", "lena's questions are not one, answered and settled")
 	}
 	return err
 }
 
-func (s *scene) sameAgain(ctx context.Context) error {
-	return s.asks(ctx, "d", "stripe_refund", refund1200, "the same once more", "the recorded result, nothing ran again",
-		want{record.Allow, record.Succeeded, record.CodeAlreadyDone, 1})
+// comesBack is the agent's return after an answer: a yes runs once, a no stays.
+func (s *scene) comesBack(ctx context.Context, step string, arguments json.RawMessage, answer decided) (recorded, error) {
+	tool := "stripe_refund"
+	t, err := s.anna.call(ctx, tool, arguments, nil)
+	if err != nil {
+		return recorded{}, err
+	}
+	l := line{Step: step, Tool: &tool, Arguments: arguments, show: "  the agent asks again", note: "ran once; " + answer.By + " was not asked again"}
+	w := want{record.Allow, record.Succeeded, record.CodeNone, s.ran + 1}
+	if answer.State != record.Approved {
+		l.note = "it stays rejected; " + answer.By + " was not asked again"
+		w = want{record.Deny, record.Denied, record.CodeRejected, s.ran}
+	}
+	return s.tell(ctx, l, t, w)
 }
 
-func (s *scene) larger(ctx context.Context) error {
-	return s.asks(ctx, "e", "stripe_refund", refund4800, "stripe_refund 4,800.00 EUR ord_1001", "the earlier yes does not cover it; nobody answers",
-		want{record.RequiresApproval, record.ApprovalPending, record.CodeAboveLimit, 1})
+func (s *scene) sameAgain(ctx context.Context) error {
+	note, w := "the recorded result, nothing ran again", want{record.Allow, record.Succeeded, record.CodeAlreadyDone, 1}
+	if s.ran == 0 {
+		note, w = "a no stays a no in this conversation", want{record.Deny, record.Denied, record.CodeRejected, 0}
+	}
+	return s.asks(ctx, "d", "stripe_refund", refund1200, "the same once more", note, w)
+}
+
+// askLarger is e: a yes is for the amount that was shown.
+func (s *scene) askLarger(ctx context.Context) error {
+	tool := "stripe_refund"
+	l := line{Step: "e", Tool: &tool, Arguments: json.RawMessage(refund4800), show: "stripe_refund 4,800.00 EUR ord_1001",
+		note: "the earlier yes does not cover it; nobody answers"}
+	t, err := s.anna.call(ctx, tool, l.Arguments, nil)
+	if err != nil {
+		return err
+	}
+	if t.decision == nil || t.decision.Approval == "" {
+		return fmt.Errorf("step e: nobody was asked; the agent read: %s", t.text)
+	}
+	s.larger = t.decision.Call
+	answer := decided{Step: "e", State: record.Pending}
+	if s.interactive {
+		if answer, err = s.answer(ctx, "e", l.show, t.decision.Approval); err != nil {
+			return err
+		}
+		l.note = "what was said on c does not cover it; " + answer.told()
+	}
+	if _, err := s.tell(ctx, l, t, answer.asked().after(s.ran)); err != nil || !s.interactive {
+		return err
+	}
+	_, err = s.comesBack(ctx, "e2", l.Arguments, answer)
+	return err
 }
 
 func (s *scene) small(ctx context.Context) error {
 	return s.asks(ctx, "g", "stripe_refund", refund60, "stripe_refund 60.00 EUR ord_1002", "below the limit of 200",
-		want{record.Allow, record.Succeeded, record.CodeNone, 2})
+		want{record.Allow, record.Succeeded, record.CodeNone, s.ran + 1})
 }
 
 // overrides shows what the demo weakens, as operators see it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/placet-dev/placet/record"
 )
 
 // summary is what the help desk's own file says in the end.
@@ -11,6 +13,7 @@ type summary struct {
 	Effects  []attributed `json:"effects"`
 	Expected int          `json:"expected"`
 	Verified bool         `json:"verified"`
+	Decided  []decided    `json:"decided,omitempty"` // what people said at the console
 
 	faults []string // why not
 	took   time.Duration
@@ -29,17 +32,34 @@ func (s *summary) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// expected are the effects that the scene may have, in their order.
-var expected = []struct{ step, tool, args string }{
-	{"c2", "stripe_refund", refund1200},
-	{"g", "stripe_refund", refund60},
+// refund is an effect that the scene may have.
+type refund struct{ step, args string }
+
+// expected are those effects, in their order: a refund that a person did not
+// approve is none of them.
+func (s *scene) expected() []refund {
+	out := []refund{{"c2", refund1200}}
+	if s.interactive {
+		out = nil
+		for _, d := range s.decided {
+			switch {
+			case d.State != record.Approved:
+			case d.Step == "c":
+				out = append(out, refund{"c2", refund1200})
+			default:
+				out = append(out, refund{"e2", refund4800})
+			}
+		}
+	}
+	return append(out, refund{"g", refund60})
 }
 
 // verify reads the help desk's file once more. It holds if there are exactly the
-// two refunds, each with its arguments, after its step, and under the key that the
-// gateway's records name for that very call.
+// expected refunds, each with its arguments, after its step, and under the key that
+// the gateway's records name for that very call.
 func (s *scene) verify(ctx context.Context) *summary {
-	sum := &summary{Effects: []attributed{}, Expected: len(expected), Verified: true}
+	expected := s.expected()
+	sum := &summary{Effects: []attributed{}, Expected: len(expected), Verified: true, Decided: s.decided}
 	for _, f := range s.faults {
 		sum.fault("%s", f)
 	}
@@ -58,7 +78,7 @@ func (s *scene) verify(ctx context.Context) *summary {
 	for i, want := range expected {
 		r, key := rows[i], s.calls[want.step]
 		switch {
-		case r.tool != want.tool || r.args != want.args:
+		case r.tool != "stripe_refund" || r.args != want.args:
 			sum.fault("effect %d of the ledger is not the one of step %s", i+1, want.step)
 		case s.steps[r.id] != want.step:
 			sum.fault("effect %d of the ledger appeared after step %q, not %s", i+1, s.steps[r.id], want.step)

@@ -130,7 +130,7 @@ func (a Answer) waitingText(tool, call string) string {
 		}
 	}
 	return "Waiting for approval: " + why + " Nothing has run. A person is asked" + until +
-		". Tell the user, go on with other work, then call `placet_wait` with " + call + ". Do not send it with other values."
+		". Tell the user, go on with other work, then call `placet_wait` with " + call + "; if it is approved by then, it runs then. Do not send it with other values."
 }
 
 // allowedText is for answers that carry no result of this attempt.

@@ -6,11 +6,13 @@ import (
 	"github.com/placet-dev/placet/demo"
 )
 
-type demoCommand struct{}
+type demoCommand struct {
+	Interactive bool `help:"Decide c and e yourself, at the console."`
+}
 
 // Run plays the demo; its exit code says whether the ledger was verified.
-func (demoCommand) Run(ctx context.Context, p *program) error {
-	code := demo.Run(ctx, demo.Options{JSON: p.json, Stdout: p.stdout, Stderr: p.stderr})
+func (c demoCommand) Run(ctx context.Context, p *program) error {
+	code := demo.Run(ctx, demo.Options{JSON: p.json, Interactive: c.Interactive, Stdout: p.stdout, Stderr: p.stderr})
 	return ended(code)
 }
 
