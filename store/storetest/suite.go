@@ -22,6 +22,7 @@ import (
 type Store interface {
 	dispatch.Store
 	dispatch.Reader
+	dispatch.Follower
 }
 
 // Open opens an empty store for one test. A store that can, calls pause between
@@ -52,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		"Lists":            lists,
 		"Transfer":         transfer,
 		"Delegation":       delegation,
+		"Follow":           follow,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
