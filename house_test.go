@@ -54,6 +54,8 @@ var house = map[string][]string{
 	"edge/api":        {"canon", "dispatch", "edge/oauth", "identity", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
 	"edge/front":      {},
+
+	"notify": {"canon", "dispatch", "record"}, // tells people elsewhere; a door outwards
 }
 
 // top are the packages that wire: they may import everything but each other's tops.
