@@ -29,6 +29,7 @@ import (
 	edgemcp "github.com/placet-dev/placet/edge/mcp"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/notify"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -100,6 +101,7 @@ type Placet struct {
 	mcp      *edgemcp.Handler
 	handler  http.Handler
 	ignored  *front.Ignored
+	notices  *notify.Desk
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -160,12 +162,16 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if _, err = p.reload(ctx, record.Who{System: "start"}, ""); err != nil {
 		return nil, err
 	}
+	if err = p.openNotices(); err != nil {
+		return nil, err
+	}
 	if err = p.doors(); err != nil {
 		return nil, err
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
 	p.work.Go(func() { p.boundary.Work(work) })
+	p.follow(work)
 	return p, nil
 }
 

@@ -1,0 +1,93 @@
+package placet
+
+import (
+	"context"
+	"time"
+
+	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/notify"
+	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/yamlfile"
+)
+
+// openNotices makes the desk that tells people of questions, and operators of
+// alerts. Secrets are read for each sending, and once now, so that a mistake is
+// found at the start.
+func (p *Placet) openNotices() error {
+	c := p.o.Config
+	var receivers []notify.Receiver
+	for _, r := range c.Approvals.Notify {
+		out, err := p.receiver(r.Name, r.Address)
+		if err != nil {
+			return err
+		}
+		for _, ref := range r.For {
+			if err := p.approver(ref, &out.For); err != nil {
+				return record.Errorf(record.Invalid, "approvals.notify %q: %w", r.Name, err)
+			}
+		}
+		out.Tenants = tenantsOf(r.Tenants)
+		out.ShowArguments, out.Reminders, out.Remind = r.ShowArguments, r.Reminders, r.Remind.Of
+		receivers = append(receivers, out)
+	}
+	for _, a := range []config.Address{{Slack: c.Alerts.Slack}, {Webhook: c.Alerts.Webhook, Secret: c.Alerts.Secret}} {
+		if a.Slack.IsZero() && a.Webhook == "" {
+			continue
+		}
+		out, err := p.receiver(c.Alerts.Name(a), a)
+		if err != nil {
+			return err
+		}
+		out.Alerts = true
+		receivers = append(receivers, out)
+	}
+	var err error
+	p.notices, err = notify.New(notify.Options{Records: p.store, Receivers: receivers, PublicURL: c.PublicURL, HTTP: p.o.HTTP,
+		Clock: func() time.Time { return p.o.Clock().UTC().Truncate(time.Microsecond) }, Log: p.o.Log})
+	return err
+}
+
+// receiver makes a receiver of an address.
+func (p *Placet) receiver(name string, a config.Address) (notify.Receiver, error) {
+	read := func(ref yamlfile.SecretRef) func() (string, error) {
+		return func() (string, error) { return ref.Read(p.o.LookupEnv, p.o.ReadFile) }
+	}
+	out := notify.Receiver{Name: name}
+	if a.Webhook == "" {
+		out.Address = read(a.Slack)
+		address, err := out.Address()
+		if err == nil {
+			err = config.CheckAddress(address)
+		}
+		if err != nil {
+			return out, record.Errorf(record.Invalid, "the address of %q: %w", name, err)
+		}
+		return out, nil
+	}
+	out.Address = func() (string, error) { return a.Webhook, nil }
+	out.Secret = read(a.Secret)
+	secret, err := out.Secret()
+	if err == nil {
+		err = notify.CheckSecret(secret)
+	}
+	if err != nil {
+		return out, record.Errorf(record.Invalid, "the secret of %q: %w", name, err)
+	}
+	return out, nil
+}
+
+func tenantsOf(names []string) (out []record.TenantID) {
+	for _, n := range names {
+		out = append(out, record.TenantID(n))
+	}
+	return out
+}
+
+// Notices is how those fared that are told of questions and alerts, by name, since
+// the start.
+func (p *Placet) Notices() map[string]notify.Count { return p.notices.Counts() }
+
+// follow starts what follows the log.
+func (p *Placet) follow(ctx context.Context) {
+	p.work.Go(func() { p.notices.Run(ctx) })
+}
