@@ -55,6 +55,7 @@ var house = map[string][]string{
 	"edge/oauth":      {"canon"},
 	"edge/front":      {},
 
+	"alert":  {"canon", "dispatch", "record"}, // fixed rules over the log
 	"notify": {"canon", "dispatch", "record"}, // tells people elsewhere; a door outwards
 }
 
