@@ -1,7 +1,6 @@
 package placet
 
 import (
-	"context"
 	"time"
 
 	"github.com/placet-dev/placet/config"
@@ -86,8 +85,3 @@ func tenantsOf(names []string) (out []record.TenantID) {
 // Notices is how those fared that are told of questions and alerts, by name, since
 // the start.
 func (p *Placet) Notices() map[string]notify.Count { return p.notices.Counts() }
-
-// follow starts what follows the log.
-func (p *Placet) follow(ctx context.Context) {
-	p.work.Go(func() { p.notices.Run(ctx) })
-}

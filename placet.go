@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/placet-dev/placet/alert"
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
@@ -102,6 +103,7 @@ type Placet struct {
 	handler  http.Handler
 	ignored  *front.Ignored
 	notices  *notify.Desk
+	alerts   *alert.Watch
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -163,6 +165,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	if err = p.openNotices(); err != nil {
+		return nil, err
+	}
+	if err = p.openAlerts(); err != nil {
 		return nil, err
 	}
 	if err = p.doors(); err != nil {

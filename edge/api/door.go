@@ -56,6 +56,7 @@ func build(o Options) *door {
 	d.registerEvents()
 	d.registerTools()
 	d.registerOperate()
+	d.registerAlerts()
 	d.registerHealth()
 	d.finishSpec()
 	return d

@@ -109,6 +109,7 @@ func (c *Console) routes() {
 	form("/console/runs/{id}/reject", c.rejectRun)
 	in("/console/tools", c.tools)
 	in("/console/limits", c.limits)
+	in("/console/alerts", c.alerts)
 	open("GET /console/live", c.live)
 }
 
