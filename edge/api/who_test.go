@@ -59,6 +59,7 @@ func (o things) operations() []operation {
 		{"POST", "/v1/explain", `{"tool":"note"}`, "callers", false},
 		{"POST", "/v1/reload", "", "operators", false},
 		{"GET", "/v1/overrides", "", "readers", false},
+		{"GET", "/v1/alerts", "", "readers", false},
 	}
 }
 

@@ -31,5 +31,5 @@ func (w *world) raise(a record.Alert, run record.RunID) error {
 	store := w.placet.Records().(interface {
 		Apply(context.Context, record.Change) error
 	})
-	return store.Apply(w.t.Context(), record.Raise(a, "acme", run, "", w.now()))
+	return store.Apply(w.t.Context(), record.Raise(a, "dev", run, "", w.now()))
 }
