@@ -9,20 +9,30 @@ import (
 	"github.com/placet-dev/placet/yamlfile"
 )
 
-// openNotices makes the desk that tells people of questions, and operators of
-// alerts. Secrets are read for each sending, and once now, so that a mistake is
-// found at the start.
+// openNotices makes the desk that tells people of questions, and operators of alerts.
 func (p *Placet) openNotices() error {
+	receivers, err := p.receivers()
+	if err != nil {
+		return err
+	}
+	p.notices, err = notify.New(notify.Options{Records: p.store, Receivers: receivers, PublicURL: p.o.Config.PublicURL, HTTP: p.o.HTTP,
+		Clock: func() time.Time { return p.o.Clock().UTC().Truncate(time.Microsecond) }, Log: p.o.Log})
+	return err
+}
+
+// receivers are those that the configuration names. Secrets are read for each
+// sending, and once now, so that a mistake is found at the start.
+func (p *Placet) receivers() ([]notify.Receiver, error) {
 	c := p.o.Config
 	var receivers []notify.Receiver
 	for _, r := range c.Approvals.Notify {
 		out, err := p.receiver(r.Name, r.Address)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, ref := range r.For {
 			if err := p.approver(ref, &out.For); err != nil {
-				return record.Errorf(record.Invalid, "approvals.notify %q: %w", r.Name, err)
+				return nil, record.Errorf(record.Invalid, "approvals.notify %q: %w", r.Name, err)
 			}
 		}
 		out.Tenants = tenantsOf(r.Tenants)
@@ -35,15 +45,12 @@ func (p *Placet) openNotices() error {
 		}
 		out, err := p.receiver(c.Alerts.Name(a), a)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		out.Alerts = true
 		receivers = append(receivers, out)
 	}
-	var err error
-	p.notices, err = notify.New(notify.Options{Records: p.store, Receivers: receivers, PublicURL: c.PublicURL, HTTP: p.o.HTTP,
-		Clock: func() time.Time { return p.o.Clock().UTC().Truncate(time.Microsecond) }, Log: p.o.Log})
-	return err
+	return receivers, nil
 }
 
 // receiver makes a receiver of an address.
@@ -53,12 +60,14 @@ func (p *Placet) receiver(name string, a config.Address) (notify.Receiver, error
 	}
 	out := notify.Receiver{Name: name}
 	if a.Webhook == "" {
-		out.Address = read(a.Slack)
-		address, err := out.Address()
-		if err == nil {
-			err = config.CheckAddress(address)
+		out.Address = func() (string, error) {
+			address, err := read(a.Slack)()
+			if err == nil {
+				err = config.CheckAddress(address)
+			}
+			return address, err
 		}
-		if err != nil {
+		if _, err := out.Address(); err != nil {
 			return out, record.Errorf(record.Invalid, "the address of %q: %w", name, err)
 		}
 		return out, nil

@@ -20,11 +20,13 @@ type body struct {
 }
 
 const (
-	eventLabelled  record.EventKind = "labelled" // a lineage carries labels that it did not carry before
-	labelSensitive                  = "sensitive"
-	fromLabelled                    = "labelled_result"
+	eventLabelled      record.EventKind = "labelled" // a lineage carries labels that it did not carry before
+	codePrivateAddress record.Code      = "private_address"
+)
 
-	codePrivateAddress record.Code = "private_address"
+const (
+	labelSensitive = "sensitive"
+	fromLabelled   = "labelled_result"
 )
 
 func bodyOf(e record.Event) (b body, ok bool) {

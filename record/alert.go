@@ -69,6 +69,13 @@ func (a Approval) told(kind EventKind, at time.Time) Event {
 	return Event{At: at, Tenant: a.Tenant, Kind: kind, Run: a.Run, Call: a.Call, Approval: a.ID, Who: Who{System: "notify"}}
 }
 
+// Internal reports whether an event is for those who read the tenant's records
+// alone. Whose call it speaks of does not learn who was told, or that an alert was
+// raised: it would tell an agent how far it may go.
+func (k EventKind) Internal() bool {
+	return k == EventAlert || k == EventNotified || k == EventUnreachable
+}
+
 // rare appends a member that few events have; for those, reflection will do.
 func (m *members) rare(n string, v any) {
 	text, err := json.Marshal(v)

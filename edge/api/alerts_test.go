@@ -37,6 +37,18 @@ func TestAlertsAreForReaders(t *testing.T) {
 			t.Errorf("%s: %s", name, r.body)
 		}
 	}
+	// Whose call it is reads of its own call, and not that it raised an alert.
+	call := h.do(h.anna(), "POST", "/v1/calls", `{"tool":"look"}`).get("call")
+	a := record.Alert{Rule: record.AlertRefusals, Subject: "third", Text: "5 refusals", Events: []int64{1}}
+	if err := h.store.Apply(t.Context(), record.Raise(a, "acme", "", record.CallID(call), time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.want(h.do(h.anna(), "GET", "/v1/events?call="+call, ""), 200, ""); !strings.Contains(r.body, `"proposed"`) || strings.Contains(r.body, `"alert"`) {
+		t.Errorf("its own events: %s", r.body)
+	}
+	if r := h.do(h.login("root", "acme", "platform"), "GET", "/v1/events?call="+call, ""); !strings.Contains(r.body, `"alert"`) {
+		t.Errorf("an operator's: %s", r.body)
+	}
 	h.want(h.do(who{}, "GET", "/v1/alerts", ""), 401, "unauthenticated")
 	if r := h.want(h.do(h.key("ops_globex"), "GET", "/v1/alerts", ""), 200, ""); !strings.Contains(r.body, "elsewhere") || strings.Contains(r.body, "first") {
 		t.Errorf("another tenant: %s", r.body)

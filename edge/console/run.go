@@ -122,7 +122,7 @@ func (c *Console) eventsOf(r *http.Request, v viewer, q dispatch.EventQuery, vis
 	}
 	var out []eventRow
 	for _, e := range events {
-		if e.Tenant != v.person.Tenant() || !v.Reads() && !visible[e.Call] {
+		if e.Tenant != v.person.Tenant() || !v.Reads() && (!visible[e.Call] || e.Kind.Internal()) {
 			continue
 		}
 		var b record.Body
