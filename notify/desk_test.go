@@ -162,7 +162,7 @@ func TestReceiversDoNotWait(t *testing.T) {
 	defer close(release)
 	elsewhere := newReceiver(t, nil)
 	redirects := newReceiver(t, func(rw http.ResponseWriter, q *http.Request) {
-		http.Redirect(rw, q, elsewhere.url, http.StatusTemporaryRedirect)
+		http.Redirect(rw, q, elsewhere.url, http.StatusFound)
 	})
 	var written atomic.Int64
 	endless := newReceiver(t, func(rw http.ResponseWriter, q *http.Request) {

@@ -180,7 +180,7 @@ func (w *world) events(kind record.EventKind) []record.Event {
 // until waits for a condition.
 func (w *world) until(what string, is func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("never: %s\n%s", what, w.logged())
 		}
