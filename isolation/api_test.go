@@ -275,6 +275,7 @@ func otherRows() []row {
 		// tenant reads them again, and can bring in nothing but the operator's files.
 		{name: "reload", door: operating, object: asked, ask: to(post, "/v1/reload"),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "list-alerts", door: reading, object: asked, ask: to(get, "/v1/alerts"), may: readers, own: strangers, unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},
 	}
 }
