@@ -41,6 +41,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
+	if _, err = p.receivers(); err != nil {
+		return nil, err
+	}
 	c := &Checked{placet: p}
 	if c.active, err = p.load(ctx); err != nil {
 		return nil, err

@@ -62,6 +62,9 @@ var house = map[string][]string{
 	"edge/feed":       {"dispatch", "record"},          // what moves, read once for all who wait
 	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
 	"edge/front":      {},
+
+	"alert":  {"canon", "dispatch", "record"}, // fixed rules over the log
+	"notify": {"canon", "dispatch", "record"}, // tells people elsewhere; a door outwards
 }
 
 // top are the packages that wire: they may import everything but each other's tops.

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/placet-dev/placet/alert"
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
@@ -32,6 +33,7 @@ import (
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/ingress"
 	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/notify"
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
@@ -111,6 +113,8 @@ type Placet struct {
 	handler  http.Handler
 	ignored  *front.Ignored
 	ingress  *ingress.Limit
+	notices  *notify.Desk
+	alerts   *alert.Watch
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -181,12 +185,19 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if _, err = p.reload(ctx, record.Who{System: "start"}, ""); err != nil {
 		return nil, err
 	}
+	if err = p.openNotices(); err != nil {
+		return nil, err
+	}
+	if err = p.openAlerts(); err != nil {
+		return nil, err
+	}
 	if err = p.doors(); err != nil {
 		return nil, err
 	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
 	p.work.Go(func() { p.boundary.Work(work) })
+	p.follow(work)
 	return p, nil
 }
 

@@ -35,11 +35,11 @@ type Config struct {
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
 	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
+	Alerts      Alerts           `yaml:"alerts" doc:"What is an alert for operators, and who is told."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Quota          yamlfile.Later `yaml:"quota" doc:"Limits by tenant."`
-	Alerts         yamlfile.Later `yaml:"alerts" doc:"Who hears of what."`
 	Retention      yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
 	Providers      yamlfile.Later `yaml:"providers" doc:"Model providers."`
 	Schedules      yamlfile.Later `yaml:"schedules" doc:"Calls at set times."`
@@ -322,7 +322,7 @@ type Approvals struct {
 	Wait    time.Duration `yaml:"wait" default:"25s" doc:"How long the caller is held before it is told to wait; many clients give up at 60s."`
 	Default *Approvers    `yaml:"default" doc:"Whom a rule asks that names nobody; without it, such a call is denied."`
 
-	Notify yamlfile.Later `yaml:"notify" doc:"Where links to questions are sent."`
+	Notify []Receiver `yaml:"notify" doc:"Where links to questions are sent. Nobody can answer from there."`
 }
 
 // Approvers is whom to ask. References are group:NAME, group:NAME@ISSUER or

@@ -135,6 +135,18 @@ func TestProblems(t *testing.T) {
 		{"quorum 0", with(`approvals: {default: {approvers: ["group:a"], quorum: 0}}`), "placet.yaml:5:47: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
 		{"quorum of one", with(`approvals: {default: {approvers: ["principal:a@b"], quorum: 2}}`), "placet.yaml:5:53: approvals.default.quorum: must be 1 or more, and no more than the persons there are"},
 		{"approver", with(`approvals: {default: {approvers: [support]}}`), "placet.yaml:5:23: approvals.default.approvers: wants group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER"},
+		{"receiver without address", with(`approvals: {notify: [{for: "group:a"}]}`), "placet.yaml:5:22: approvals.notify[0]: wants either slack or webhook"},
+		{"receiver with two addresses", with(`approvals: {notify: [{for: "group:a", slack: env:A, webhook: https://a, secret: env:B}]}`), "placet.yaml:5:22: approvals.notify[0]: wants either slack or webhook"},
+		{"receiver's address itself", with(`approvals: {notify: [{for: "group:a", slack: https://hooks.slack.com/x}]}`), "placet.yaml:5:39: approvals.notify[0].slack: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
+		{"webhook without secret", with(`approvals: {notify: [{for: "group:a", webhook: https://a}]}`), "placet.yaml:5:39: approvals.notify[0].webhook: goes with secret, which signs what is sent"},
+		{"webhook in the clear", with(`approvals: {notify: [{for: "group:a", webhook: http://a, secret: env:B}]}`), "placet.yaml:5:39: approvals.notify[0].webhook: must be https beyond this machine"},
+		{"receiver for nobody", with(`approvals: {notify: [{for: principal, slack: env:A}]}`), "placet.yaml:5:23: approvals.notify[0].for: wants group:NAME, group:NAME@ISSUER or principal:SUBJECT@ISSUER"},
+		{"reminders all the time", with(`approvals: {notify: [{for: "group:a", slack: env:A, remind: 10s}]}`), "placet.yaml:5:53: approvals.notify[0].remind: wants a time of 1m or more such as 30m, or a share of the question's life such as 50%"},
+		{"reminder after the end", with(`approvals: {notify: [{for: "group:a", slack: env:A, remind: 100%}]}`), "placet.yaml:5:53: approvals.notify[0].remind: wants a share from 5% to 95%"},
+		{"two receivers of one name", with(`approvals: {notify: [{for: "group:a", slack: env:A}, {for: "group:a", slack: env:B}]}`), `placet.yaml:5:1: approvals: has two receivers named "slack group:a"; give each a name of its own`},
+		{"alert rule", with(`alerts: {off: [refusal]}`), "placet.yaml:5:16: alerts.off[0]: wants one of approved_never_run, no_approver, unreachable, unknown_waiting, refusals, tried_again, followed_by_calls, sensitive_then_sink; did you mean refusals?"},
+		{"alert window", with(`alerts: {window: 1s}`), "placet.yaml:5:10: alerts.window: must be at least 1m and at most 24h"},
+		{"no threshold", with(`alerts: {refusals: 0}`), "placet.yaml:5:10: alerts.refusals: must be at least 1 and at most 1000"},
 		{"decision point in the clear", with("decision_points: [{name: a, url: http://pdp}]"), "placet.yaml:5:29: decision_points[0].url: must be https beyond this machine: whoever answers there decides"},
 		{"decision point's URL", with("decision_points: [{name: a, url: https://u:p@pdp}]"), "placet.yaml:5:29: decision_points[0].url: wants a URL such as https://pdp.example.com"},
 		{"decision point without URL", with("decision_points: [{name: a}]"), "placet.yaml:5:19: decision_points[0]: needs the key url: Its URL; questions go to /access/v1/evaluation and /access/v1/evaluations there."},
@@ -172,9 +184,9 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "delegation", "quota", "alerts", "retention", "providers",
+		"trusted_proxies", "delegation", "quota", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "approvals.notify", "telemetry.metrics", "telemetry.traces",
+		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.metrics", "telemetry.traces",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {
@@ -228,7 +240,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Certificate{}, Authority{}, Credential{}, Delegation{}, Identity{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Certificate{}, Authority{}, Credential{}, Delegation{}, Identity{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}, Receiver{}, Alerts{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

@@ -70,6 +70,10 @@ func (c *Config) resolve() {
 	if c.Console != nil {
 		c.Console.ClientSecret = c.Console.ClientSecret.In(c.folder)
 	}
+	for i := range c.Approvals.Notify {
+		c.Approvals.Notify[i].Address.in(c.folder)
+	}
+	c.Alerts.Address.in(c.folder)
 	for i := range c.Points {
 		c.Points[i].Token = c.Points[i].Token.In(c.folder)
 	}

@@ -300,6 +300,7 @@ func otherRows() []row {
 		// An operator removes passkeys of their own tenant; here nobody has any.
 		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "list-alerts", door: reading, object: asked, ask: to(get, "/v1/alerts"), may: readers, own: strangers, unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},
 	}
 }

@@ -135,6 +135,12 @@ func (b Body) encode() []byte {
 	m.text("note", b.Note)
 	m.text("evidence", b.Evidence)
 	m.text("detail", b.Detail)
+	if b.Alert != nil {
+		m.rare("alert", b.Alert)
+	}
+	if b.Notice != nil {
+		m.rare("notice", b.Notice)
+	}
 	texts(&m, "redacted", b.Redacted)
 	return append(m.b, '}')
 }

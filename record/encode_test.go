@@ -56,6 +56,15 @@ func TestEventsReadBack(t *testing.T) {
 				if rapid.Bool().Draw(t, "set") {
 					f.Set(reflect.ValueOf(&Who{Agent: AgentID(text.Draw(t, "agent")), Principal: &Principal{text.Draw(t, "issuer"), text.Draw(t, "subject")}}))
 				}
+			case *Alert:
+				if rapid.Bool().Draw(t, "set") {
+					f.Set(reflect.ValueOf(&Alert{Rule: AlertRule(text.Draw(t, "rule")), Subject: text.Draw(t, "subject"), Text: text.Draw(t, "words"),
+						Count: rapid.Int().Draw(t, "count"), Events: []int64{rapid.Int64().Draw(t, "seq")}, Calls: []CallID{CallID(text.Draw(t, "call"))}}))
+				}
+			case *Notice:
+				if rapid.Bool().Draw(t, "set") {
+					f.Set(reflect.ValueOf(&Notice{ID: text.Draw(t, "id"), Receiver: text.Draw(t, "receiver"), Reminder: rapid.Int().Draw(t, "reminder"), Alert: rapid.Int64().Draw(t, "alert")}))
+				}
 			default:
 				switch f.Kind() {
 				case reflect.String:

@@ -52,6 +52,10 @@ const (
 	EventReconciled EventKind = "reconciled" // with the reconciler and the evidence
 	EventActivated  EventKind = "activated"  // a registry and policy version
 	EventOverride   EventKind = "override"   // a setting that weakens a default, at activation (rule H7)
+
+	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert
+	EventUnreachable EventKind = "unreachable" // no receiver of a question could be told of it
+	EventAlert       EventKind = "alert"       // a fixed rule over the log found something
 )
 
 // Who did it. Exactly one of the forms is set.
@@ -108,6 +112,8 @@ type Body struct {
 	Note       string       `json:"note,omitempty"`
 	Evidence   string       `json:"evidence,omitempty"`
 	Detail     string       `json:"detail,omitempty"`
+	Alert      *Alert       `json:"alert,omitempty"`
+	Notice     *Notice      `json:"notice,omitempty"`
 	Redacted   []string     `json:"redacted,omitempty"`
 }
 

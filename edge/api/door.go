@@ -72,6 +72,7 @@ func build(o Options) *door {
 	d.registerOperate()
 	d.registerPasskeys()
 	d.registerMe()
+	d.registerAlerts()
 	d.registerHealth()
 	d.finishSpec()
 	return d

@@ -147,7 +147,7 @@ func (d *door) eventsAfter(ctx context.Context, v viewer, q dispatch.EventQuery)
 	views, next := make([]EventView, 0, len(events)), q.After
 	for _, e := range events {
 		next = e.Seq
-		if e.Tenant != v.tenant() {
+		if e.Tenant != v.tenant() || e.Kind.Internal() && !v.all() {
 			continue
 		}
 		view, err := eventView(e, v)

@@ -65,6 +65,7 @@ func (o things) operations() []operation {
 		{"POST", "/v1/reload", "", "operators", false},
 		{"POST", "/v1/passkeys/revoke", `{"issuer":"urn:test","subject":"anna"}`, "operators", false},
 		{"GET", "/v1/overrides", "", "readers", false},
+		{"GET", "/v1/alerts", "", "readers", false},
 	}
 }
 

@@ -114,6 +114,7 @@ func (c *Console) routes() {
 	in("/console/limits", c.limits)
 	in("/console/agents", c.agents)
 	form("/console/agents/fresh", c.startFresh)
+	in("/console/alerts", c.alerts)
 	open("GET /console/live", c.live)
 }
 

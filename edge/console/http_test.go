@@ -73,7 +73,7 @@ func TestNotYoursIsNotThere(t *testing.T) {
 		b := w.browser()
 		b.signIn(who, "/console").want(t, 200, "There is nothing here for you").without(t, "ord_1001")
 		for _, path := range []string{"/console/approvals/{a}", "/console/approvals/{a}/arguments", "/console/calls/{c}", "/console/calls/{c}/arguments", "/console/runs/{r}",
-			"/console/live?question={a}", "/console/live?call={c}", "/console/live?run={r}", "/console/calls", "/console/tools", "/console/limits"} {
+			"/console/live?question={a}", "/console/live?call={c}", "/console/live?run={r}", "/console/calls", "/console/tools", "/console/limits", "/console/alerts"} {
 			there := b.get(strings.NewReplacer("{a}", a.Approval, "{c}", a.ID, "{r}", a.Run).Replace(path)).want(t, 404).without(t, "ord_1001", "support-bot")
 			none := b.get(strings.NewReplacer("{a}", missing(a.Approval), "{c}", missing(a.ID), "{r}", missing(a.Run)).Replace(path))
 			plain := strings.NewReplacer(a.Approval, "A", missing(a.Approval), "A", a.ID, "C", missing(a.ID), "C", a.Run, "R", missing(a.Run), "R")

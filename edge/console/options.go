@@ -33,6 +33,7 @@ type Boundary interface {
 // tenant's answer with record.NotFound.
 type Reader interface {
 	dispatch.Reader
+	Alerts(context.Context, dispatch.AlertQuery) ([]record.Event, error)
 	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)

@@ -131,7 +131,7 @@ func (c *Console) eventsOf(r *http.Request, v viewer, q dispatch.EventQuery, vis
 func rowsOf(events []record.Event, v viewer, shown func(record.Event) bool) ([]eventRow, error) {
 	var out []eventRow
 	for _, e := range events {
-		if e.Tenant != v.person.Tenant() || !shown(e) {
+		if e.Tenant != v.person.Tenant() || !shown(e) || !v.Reads() && e.Kind.Internal() {
 			continue
 		}
 		var b record.Body

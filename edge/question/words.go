@@ -2,7 +2,6 @@ package question
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
@@ -74,11 +73,7 @@ func Settled(l dispatch.Loaded) bool {
 // Yes counts the persons whose yes counts for one rule's demand, as
 // ApprovalRule.Met does (rule D5).
 func Yes(p record.ApprovalPart, a record.Approval, people *record.People) int {
-	answers := slices.Clone(a.Answers)
-	for i := range answers {
-		answers[i].Proved = answers[i].Proof != nil // shown, not relied on: the boundary verifies
-	}
-	return a.Rule.Said(p, answers, a.Binding, a.Owner, people)
+	return a.Rule.Said(p, record.AsGiven(a.Answers), a.Binding, a.Owner, people)
 }
 
 // Outcome says what became of a question that no longer waits.

@@ -33,6 +33,8 @@ func TestQueriesUseTheirIndexes(t *testing.T) {
 		{"approvals_state", selectAnswered},
 		{"runs_delegated", selectReady},
 		{"calls_run", selectReady},
+		{"approvals_pending", selectPending},
+		{"events_alert", selectAlerts},
 		{"calls_due", `SELECT id FROM calls WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT ?`},
 		{"runs_owner", `SELECT id FROM runs WHERE tenant = ? AND issuer = ? AND subject = ? AND agent = ? AND label = ? AND state <> 'terminated' AND vouched = 0 ORDER BY opened DESC LIMIT 1`},
 		{"approvals_state", `SELECT id FROM approvals WHERE tenant = ? AND state = ? ORDER BY id LIMIT ?`},

@@ -22,6 +22,7 @@ import (
 type Store interface {
 	dispatch.Store
 	dispatch.Reader
+	dispatch.Follower
 }
 
 // Open opens an empty store for one test. A store that can, calls pause between
@@ -57,6 +58,7 @@ func Run(t *testing.T, open Open) {
 		"Passkeys":         passkeys,
 		"Asked":            asked,
 		"Fresh":            fresh,
+		"Follow":           follow,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

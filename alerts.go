@@ -1,0 +1,49 @@
+package placet
+
+import (
+	"context"
+	"time"
+
+	"github.com/placet-dev/placet/alert"
+	"github.com/placet-dev/placet/record"
+)
+
+// openAlerts makes the watch over the log.
+func (p *Placet) openAlerts() error {
+	c := p.o.Config.Alerts
+	limits := alert.Limits{Window: c.Window, UnknownAfter: c.UnknownAfter, Refusals: c.Refusals, DeniedAgain: c.DeniedAgain, AfterApproval: c.AfterApproval}
+	for _, rule := range c.Off {
+		limits.Off = append(limits.Off, record.AlertRule(rule))
+	}
+	var err error
+	p.alerts, err = alert.New(alert.Options{Records: p.store, Limits: limits, Sink: p.sink, People: p.people, Log: p.o.Log,
+		Clock: func() time.Time { return p.o.Clock().UTC().Truncate(time.Microsecond) }})
+	return err
+}
+
+// people is who is one person, by what is active.
+func (p *Placet) people() *record.People {
+	if active := p.boundary.Current(); active != nil {
+		return active.People
+	}
+	return nil
+}
+
+// sink reports whether the registry says that a tool sends data out.
+func (p *Placet) sink(name string) bool {
+	active := p.boundary.Current()
+	if active == nil {
+		return false
+	}
+	t, ok := active.Registry.Tool(name)
+	return ok && t.Sink
+}
+
+// Alerts is how often each rule over the log raised an alert since the start.
+func (p *Placet) Alerts() map[record.AlertRule]int64 { return p.alerts.Counts() }
+
+// follow starts what follows the log.
+func (p *Placet) follow(ctx context.Context) {
+	p.work.Go(func() { p.notices.Run(ctx) })
+	p.work.Go(func() { p.alerts.Run(ctx) })
+}

@@ -1,0 +1,62 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
+)
+
+const alertsPage = 50
+
+// alertRow is an alert with its evidence.
+type alertRow struct {
+	At            time.Time
+	Rule          string
+	Subject, Text folded
+	Count         int
+	Calls         []record.CallID
+	Run           record.RunID
+	Seq           int64
+	Events        string
+}
+
+type alertsView struct {
+	Rows []alertRow
+	Next int64
+}
+
+// alerts lists what the rules over the log found, for readers.
+func (c *Console) alerts(w http.ResponseWriter, r *http.Request, v viewer) error {
+	if !v.Reads() {
+		return absent()
+	}
+	before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64) // what is no number begins with the newest
+	tenant := v.person.Tenant()
+	events, err := c.o.Reader.Alerts(r.Context(), dispatch.AlertQuery{Tenant: tenant, Before: before, Limit: alertsPage})
+	if err != nil {
+		return err
+	}
+	var view alertsView
+	for _, e := range events {
+		var b record.Body
+		if err := json.Unmarshal(e.Body, &b); err != nil || b.Alert == nil || e.Tenant != tenant {
+			return record.Errorf(record.Internal, "an alert cannot be read")
+		}
+		a := b.Alert
+		numbers := make([]string, len(a.Events))
+		for i, seq := range a.Events {
+			numbers[i] = strconv.FormatInt(seq, 10)
+		}
+		view.Rows = append(view.Rows, alertRow{At: e.At, Rule: strings.ReplaceAll(string(a.Rule), "_", " "), Subject: fold(a.Subject, 200, 2000),
+			Text: fold(a.Text, 200, 2000), Count: a.Count, Calls: a.Calls, Run: e.Run, Seq: e.Seq, Events: strings.Join(numbers, ", ")})
+	}
+	if len(events) == alertsPage {
+		view.Next = events[len(events)-1].Seq
+	}
+	return c.showTo(w, r, http.StatusOK, "alerts", page{Title: "Alerts", Body: view}, v)
+}
