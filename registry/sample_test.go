@@ -106,14 +106,14 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "max_rows", "record_arguments", "retention", "feeds",
+	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "record_arguments", "retention", "feeds",
 		"unseen", "privacy", "dry_run", "network", "data", "asked_for", "names", "directory", "links_from", "given", "dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
 	later["tools.x.targets"] = tool("targets", "{event_id: {kind: event}}")
 	later["tools.x.retry"] = tool("retry", "reconcile")
-	for _, key := range []string{"queries", "database", "lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
+	for _, key := range []string{"lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
 		later["servers.s."+key] = server(key, "x")
 	}
 	for path, text := range later {
@@ -123,7 +123,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
-		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "effect", "repeat", "errors", "mode", "instead"} {
+		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}
