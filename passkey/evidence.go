@@ -26,6 +26,13 @@ type Evidence struct {
 	Key      []byte            `json:"key" doc:"The public key (Ed25519) of the server's seals over enrolments and answers. Compare it with one that you had before."`
 }
 
+// MarshalJSON writes it as encoding/json does, whoever encodes what it is part of: it
+// is read back, and verified, in that form.
+func (e Evidence) MarshalJSON() ([]byte, error) {
+	type plain Evidence
+	return json.Marshal(plain(e))
+}
+
 // Bound is what a binding is of.
 type Bound struct {
 	Tenant    record.TenantID     `json:"tenant"`

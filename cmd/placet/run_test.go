@@ -91,7 +91,7 @@ func TestQuestionIsShownAsData(t *testing.T) {
 	if code != 0 || strings.ContainsAny(out, "\x1b\u009b\u202e") || strings.Contains(out, "\nbinding sha256:bb") {
 		t.Errorf("%d\n%q\n%s", code, out, errOut)
 	}
-	if !strings.Contains(out, `\u202e`) || !strings.Contains(out, `Close \u001b[8m`) {
+	if !strings.Contains(out, "U+202E") || !strings.Contains(out, "Close ⟦U+001B") {
 		t.Errorf("what is hidden must be seen:\n%s", out)
 	}
 }
