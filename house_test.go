@@ -28,16 +28,17 @@ var house = map[string][]string{
 	"credential/issuertest": {}, // tests only
 
 	"identity":            {"canon", "record"},
-	"identity/idptest":    {},         // a real provider, for tests
-	"trust":               {"record"}, // roots of authorities: files and the SPIFFE Workload API
-	"registry":            {"canon", "record", "yamlfile"},
+	"identity/idptest":    {},                  // a real provider, for tests
+	"trust":               {"record"},          // roots of authorities: files and the SPIFFE Workload API
+	"label":               {"canon", "record"}, // what a lineage has read; where values come from
+	"registry":            {"canon", "label", "record", "yamlfile"},
 	"policy":              {"canon", "record"},
 	"config":              {"yamlfile"},
 	"issuer":              {"identity", "record", "yamlfile"},
 	"connect":             {"mcphttp", "record"}, // a client: knows nothing of what serves
 	"connect/connecttest": {},
 
-	"dispatch": {"canon", "identity", "policy", "record", "registry"},
+	"dispatch": {"canon", "identity", "label", "policy", "record", "registry"},
 
 	"policy/rego":    {"canon", "policy", "record"},
 	"policy/authzen": {"canon", "policy", "record"},

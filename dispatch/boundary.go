@@ -121,6 +121,7 @@ type Boundary struct {
 
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
+	indexes indexes
 	waiting waiting
 	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process
 	away    away

@@ -11,6 +11,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/label"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -42,6 +43,11 @@ type evaluation struct {
 	opinions  []policy.Opinion
 	scope     string // the scope that is missing
 	questions Questions
+
+	lineage record.Lineage // as this evaluation read it
+	looked  bool           // it did
+	labels  []string       // of it, those that count now
+	trace   *label.Trace   // where the call's values come from; nil: nothing was read or typed yet
 }
 
 // evaluate runs steps 4 to 8: cheap and deterministic first, authorisation
@@ -49,7 +55,7 @@ type evaluation struct {
 // ends it.
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
-	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkSource, e.checkAmount, e.checkPrior, e.checkObjects, e.checkPolicy} {
+	for _, step := range []func(context.Context) bool{e.resolveTool, e.checkPin, e.checkArguments, e.checkSource, e.checkAmount, e.checkPrior, e.checkLabels, e.checkObjects, e.checkPolicy} {
 		if !step(ctx) {
 			break
 		}
@@ -282,12 +288,13 @@ func (e *evaluation) input() *policy.Input {
 		Args: e.call.Arguments,
 		Principal: policy.Principal{Principal: owner.Principal, Tenant: owner.Tenant, Scopes: e.caller.Scopes(),
 			Groups: e.caller.Groups(), GroupsKnown: true, Claims: e.caller.Claims()},
-		Agent:  policy.Agent{ID: owner.Agent},
-		Run:    policy.Run{ID: e.call.Run, Turn: e.call.Turn, Parent: e.run.Parent},
-		Call:   policy.Call{ID: e.call.ID, Source: e.call.Source, Route: cmp.Or(e.route, e.call.Route), Attempt: e.call.Attempt, Purpose: e.call.Purpose},
-		Env:    e.a.Environment,
-		Time:   e.now,
-		Limits: policy.Limits{},
+		Agent:   policy.Agent{ID: owner.Agent},
+		Run:     policy.Run{ID: e.call.Run, Turn: e.call.Turn, Parent: e.run.Parent, Labels: e.shownLabels()},
+		Call:    policy.Call{ID: e.call.ID, Source: e.call.Source, Route: cmp.Or(e.route, e.call.Route), Attempt: e.call.Attempt, Purpose: e.call.Purpose},
+		Env:     e.a.Environment,
+		Time:    e.now,
+		Limits:  policy.Limits{},
+		Origins: e.originsOf(),
 	}
 	if e.tool.Pin != nil {
 		in.Tool.Annotations = e.tool.Pin.Annotations
@@ -330,7 +337,10 @@ func decimalText(r *big.Rat) string {
 // decision takes the strictest of the reasons that apply, and names who must be
 // asked. A question nobody can answer is a denial.
 func (e *evaluation) decision() record.Decision {
-	d := record.Decision{Verdict: record.Allow, Reasons: e.reasons, At: e.now, Generation: e.a.generation}
+	d := record.Decision{Verdict: record.Allow, Reasons: e.reasons, At: e.now, Generation: e.a.generation, Labels: e.labels}
+	if e.trace != nil {
+		d.Origins = e.trace.Origins[:min(len(e.trace.Origins), maxOrigins)]
+	}
 	for _, r := range e.reasons {
 		if r.Observe {
 			continue
@@ -424,6 +434,9 @@ func (e *evaluation) premise() *record.Premise {
 		p.Seen = e.prior.Seen
 	}
 	p.Delegated = e.route == record.RouteDelegate
+	if e.looked {
+		p.Lineage, p.Labels = e.call.Lineage, e.lineage.Version
+	}
 	p.Touch = e.now.Sub(e.run.Active) > e.b.limits.Idle/8
 	return p
 }

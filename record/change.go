@@ -26,6 +26,7 @@ type Facts struct {
 	Release   []Charge // given back
 	Approvals []ApprovalMove
 	Rejection *Rejection
+	Lineage   *LineageMove // added whole, whatever the lineage holds
 	Sweep     *Sweep
 	Activate  *Activation
 	Events    []Event
@@ -66,6 +67,9 @@ type Premise struct {
 	Seen       []Seen
 	Delegated  bool // the run holds a delegation that has not ended
 	Touch      bool // the run was quiet: note that it is active
+
+	Lineage LineageID // its labels and payments are those of version Labels; empty: not asked
+	Labels  int64
 }
 
 // Seen is how far a key had come when the decision read it: the version rises

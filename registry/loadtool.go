@@ -64,6 +64,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.sources(t, e, place, path)
 	b.arguments(t, e, place, path)
 	b.guards(t, e, path)
+	b.origins(t, e, place, path)
 	b.approval(t, e, place, path)
 	b.retry(t, e, place, path)
 	if len(b.problems) > before {

@@ -51,6 +51,7 @@ func normalForm(t *Tool) []byte {
 		Observe      bool            `json:"observe,omitempty"`
 		Instead      string          `json:"instead,omitempty"`
 		Guards       []Guard         `json:"guards,omitempty"`
+		Labels       any             `json:"labels,omitempty"`
 	}{
 		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Scope: t.Scope, Callers: t.Callers,
 		Environments: t.Environments, Read: t.Read, Write: t.Write, Destructive: t.Destructive,
@@ -60,7 +61,7 @@ func normalForm(t *Tool) []byte {
 		Effect: t.Effect.String(), When: t.Approval.When, Approvers: t.Approval.Approvers,
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
-		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards,
+		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards, Labels: t.labelForm(),
 	}
 	if t.AutonomousLimit != nil {
 		n.Limit = &limit{t.AutonomousLimit.Argument, t.AutonomousLimit.Max.String()}

@@ -18,16 +18,17 @@ type sampleRule struct {
 }
 
 type sampleTool struct {
-	Server    string         `yaml:"server,required" doc:"Where it runs."`
-	PerMinute *int           `yaml:"per_minute"`
-	Read      bool           `yaml:"read"`
-	Timeout   time.Duration  `yaml:"timeout" default:"20s"`
-	Rule      sampleRule     `yaml:"rule"`
-	Targets   []string       `yaml:"targets" later:"mapping"`
-	Key       SecretRef      `yaml:"key"`
-	Guards    Later          `yaml:"guards"`
-	Limit     *sampleNumeric `yaml:"limit"`
-	Place     Place          `yaml:"-"`
+	Server    string          `yaml:"server,required" doc:"Where it runs."`
+	PerMinute *int            `yaml:"per_minute"`
+	Read      bool            `yaml:"read"`
+	Timeout   time.Duration   `yaml:"timeout" default:"20s"`
+	Rule      sampleRule      `yaml:"rule"`
+	Targets   []string        `yaml:"targets" mapping:"Kinds"`
+	Kinds     Entries[string] `yaml:"-"`
+	Key       SecretRef       `yaml:"key"`
+	Guards    Later           `yaml:"guards"`
+	Limit     *sampleNumeric  `yaml:"limit"`
+	Place     Place           `yaml:"-"`
 }
 
 func (*sampleTool) Hints() map[string]string { return map[string]string{"rate": "per_minute"} }

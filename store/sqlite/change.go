@@ -63,6 +63,11 @@ func (w *writer) rest(ready prepared) error {
 			}
 		}
 	}
+	if f.Lineage != nil {
+		if err := w.putLineage(*f.Lineage); err != nil {
+			return err
+		}
+	}
 	for _, a := range f.Approvals {
 		if err := w.putApproval(a); err != nil {
 			return err
@@ -119,6 +124,15 @@ func (w *writer) premise(f record.Facts) error {
 			if err := w.ancestors(run); err != nil {
 				return err
 			}
+		}
+	}
+	if p.Lineage != "" {
+		l, err := w.lineage(lineageKey{p.Tenant, p.Lineage})
+		if err != nil {
+			return err
+		}
+		if l.Version != p.Labels {
+			return refuse("the lineage's labels changed")
 		}
 	}
 	for _, seen := range p.Seen {
