@@ -85,7 +85,7 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 	step := record.Step{At: b.clock(), Who: c.By()}
 	var change record.Change
 	var err error
-	if step.Lineage, step.Labels, err = e.reads(ctx, c, r.Result); err == nil {
+	if step.Lineage, step.Labels, err = e.reads(ctx, c, r.Result, r.Asks); err == nil {
 		change, err = record.Settle(c, to, kept, step, record.ByBoundary)
 	}
 	if err == nil {

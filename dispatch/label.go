@@ -53,7 +53,7 @@ func (e *evaluation) checkLabels(ctx context.Context) bool {
 			return cannot(err)
 		}
 		t := index.Trace(label.Call{Principal: e.call.Principal, Rules: e.tool.Origins, Arguments: e.call.Arguments,
-			UnderLimit: e.underLimit(), Paid: l.Paid})
+			UnderLimit: e.underLimit(), Paid: l.Paid, Search: e.tool.Taint == registry.TaintAskUnless})
 		e.trace = &t
 	}
 	if class, ok := e.tool.Forbids(e.labels); ok {
@@ -205,11 +205,14 @@ func (b *Boundary) salt() ([]byte, error) {
 
 // reads is what an outcome adds to the lineage before anybody is answered: labels
 // that the server itself stated, and the index of the result (rule F1).
-func (e *evaluation) reads(ctx context.Context, c record.Call, result []byte) (*record.LineageMove, []string, error) {
+func (e *evaluation) reads(ctx context.Context, c record.Call, result []byte, asks bool) (*record.LineageMove, []string, error) {
 	if result == nil || !e.looked {
 		return nil, nil, nil
 	}
 	labels := union(e.tool.Results.Labels(), label.Stated(result))
+	if asks {
+		labels = union(labels, []string{label.Untrusted}) // a server's own question is text from outside (rule F6)
+	}
 	l, err := e.b.store.Lineage(ctx, c.Tenant, c.Lineage)
 	if err != nil {
 		return nil, nil, err

@@ -168,14 +168,9 @@ func defanged(s string) string {
 // spaced joins what was pulled apart: single characters in a row, and signs that
 // hold addresses together with spaces around them.
 func spaced(s string) string {
-	out := s
-	for range 2 {
-		out = aroundForm.ReplaceAllString(out, "$1$2$3")
-	}
-	out = aroundSign.ReplaceAllString(out, "@")
 	var b strings.Builder
 	run := 0 // how many single characters the row has so far
-	fields := strings.FieldsFunc(out, func(r rune) bool { return unicode.IsSpace(r) || r == '*' || r == '|' || r == ',' || r == '·' })
+	fields := strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '*' || r == '|' || r == ',' || r == '·' })
 	for i, f := range fields {
 		single := utf8.RuneCountInString(f) == 1
 		if i > 0 && !(single && run > 0) {
@@ -186,13 +181,16 @@ func spaced(s string) string {
 			run = 0
 		}
 	}
-	// One reading with the rows joined, the other with hyphens and dots between single
-	// characters taken out as well.
-	return letterRows.ReplaceAllStringFunc(b.String(), func(row string) string {
-		return strings.NewReplacer("-", "", "_", "", "\u200b", "").Replace(row)
+	out := letterRows.ReplaceAllStringFunc(b.String(), func(row string) string {
+		return strings.NewReplacer("-", "", "_", "").Replace(row)
 	})
+	for range 2 {
+		out = aroundForm.ReplaceAllString(out, "$1$2$3")
+	}
+	return aroundSign.ReplaceAllString(out, "@")
 }
 
+// letterRows are single characters with hyphens between them.
 var letterRows = regexp.MustCompile(`(?:[\pL\pN@.:/][-_]){4,}[\pL\pN@.:/]`)
 
 // plainLetters takes away what cannot be seen, and puts plain letters in place of

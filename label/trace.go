@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/placet-dev/placet/canon"
@@ -18,6 +19,7 @@ type Call struct {
 	Arguments  []byte         // canonical
 	UnderLimit bool           // a financial call within its autonomous limit
 	Paid       map[string]int // how often each anchor of the lineage has paid
+	Search     bool           // look through what is no target, too: the call's tool asks unless its targets are trusted
 }
 
 // Ask is why a call of a labelled lineage needs a person.
@@ -112,7 +114,7 @@ func (l *Lineage) Trace(c Call) Trace {
 	defer l.mu.Unlock()
 	t := &tracer{l: l, c: c, all: leaves(c.Arguments), out: Trace{Trusted: true}}
 	t.targets()
-	t.payload()
+	t.others()
 	t.names()
 	t.words()
 	return t.out
@@ -174,25 +176,26 @@ func (t *tracer) isTarget(v leaf) bool {
 	return slices.ContainsFunc(t.c.Rules.Targets, func(target Target) bool { return v.of(target.Argument) })
 }
 
-// payload looks through everything that is no target (rule F5).
-func (t *tracer) payload() {
+// others looks at everything that is no target (rule F5).
+func (t *tracer) others() {
 	size := 0
 	var texts []leaf
 	for _, v := range t.all {
 		if t.isTarget(v) {
 			continue
 		}
-		f := t.l.origin(t.c, Target{Argument: v.argument, Kind: v.argument}, v.text)
-		t.out.Trusted = t.out.Trusted && f.ok
-		if size += len(v.text); size > maxPayload {
+		var f found
+		if t.out.Trusted || t.c.Search {
+			f = t.l.origin(t.c, Target{Argument: v.argument, Kind: v.argument}, v.text)
+			t.out.Trusted = t.out.Trusted && f.ok
+		}
+		if size += len(v.text); size > maxPayload && t.c.Search {
+			t.out.Trusted = false
 			t.ask(Reason{AskTooLong, v.argument, "", false})
 			return
 		}
-		if f.ok && f.from == record.FromUser {
-			continue // the user typed all of it, as it is
-		}
-		if isDate(v.text) {
-			continue
+		if !t.c.Search || f.ok && f.from == record.FromUser || isDate(v.text) {
+			continue // nobody asks, or the user typed all of it as it is
 		}
 		t.look(v)
 		if v.isText {
@@ -250,8 +253,9 @@ func (t *tracer) secrets(argument, text string, seen map[string]bool) {
 		if _, held := t.l.secrets[t.l.salt.token(squeezed)]; !held && !t.l.full {
 			return
 		}
+		known := seen[raw] // it leads somewhere, and was judged as that
 		seen[squeezed] = true
-		if seen[raw] || slices.Contains(t.trusted, raw) || t.l.origin(t.c, Target{Argument: argument, Kind: KindSecret}, raw).ok {
+		if known || slices.Contains(t.trusted, raw) || t.l.origin(t.c, Target{Argument: argument, Kind: KindSecret}, raw).ok {
 			return
 		}
 		f := found{from: record.FromLabelled}
@@ -328,6 +332,9 @@ func plain(s string) string {
 func (t *tracer) across(argument, a, b string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
 		joined := pair[0] + pair[1]
+		if sentences(pair[0], pair[1]) {
+			continue
+		}
 		suspects(joined, func(kind, text string) {
 			if strings.Contains(pair[0], text) || strings.Contains(pair[1], text) || !strings.Contains(joined, text) {
 				return
@@ -351,6 +358,17 @@ func (t *tracer) across(argument, a, b string) {
 			}
 		}
 	}
+}
+
+// sentences reports whether one text ends a sentence and the other begins one: two
+// messages one after the other, and no host that was cut at its dot.
+func sentences(end, begin string) bool {
+	if !strings.HasSuffix(end, ".") && !strings.HasSuffix(end, ":") {
+		return false
+	}
+	first, n := utf8.DecodeRuneInString(begin)
+	second, _ := utf8.DecodeRuneInString(begin[n:])
+	return unicode.IsUpper(first) && (len(begin) == n || unicode.IsLower(second))
 }
 
 // names is what a call that names no target rests on (rule F5): what it creates is
