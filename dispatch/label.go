@@ -357,7 +357,11 @@ func (b *Boundary) stateInput(ctx context.Context, run record.Run, text string, 
 		if err != nil {
 			return err
 		}
-		index, err := b.indexes.of(ctx, b.store, l, 0, now)
+		lasts := b.limits.TaintLasts
+		if run.Vouched {
+			lasts = 0
+		}
+		index, err := b.indexes.of(ctx, b.store, l, lasts, now)
 		if err != nil {
 			return err
 		}

@@ -598,3 +598,40 @@ func TestResultsAreReducedToTheirFields(t *testing.T) {
 		t.Fatalf("a result of another form came out: %s", a.Result)
 	}
 }
+
+// BenchmarkTracedDecision is a whole decision, of a call that is traced: in a lineage that
+// read nothing, and in one that read 200 kB. Plain is a call of the same arguments
+// of which the registry wants nothing traced, in a lineage without anything.
+func BenchmarkTracedDecision(b *testing.B) {
+	const arguments = `{"people":["bob@corp.example"],"subject":"The plan","body":"Dear Bob, the plan is as we agreed last week. Please look at it again and tell me."}`
+	run := func(name, tool string, prepare func(*office)) {
+		b.Run(name, func(b *testing.B) {
+			o := newOffice(b, "Mail bob@corp.example about the plan of the team")
+			prepare(o)
+			caller := o.caller(orchestrated)
+			p := dispatch.Proposal{Caller: caller, Run: o.run.ID, Tool: tool, Arguments: json.RawMessage(arguments)}
+			for b.Loop() {
+				if x, err := o.Explain(o.ctx, p); err != nil || x.Answer.Verdict == record.Deny {
+					b.Fatal(err, x.Answer.Decision.Reasons)
+				}
+			}
+		})
+	}
+	run("plain", "note", func(o *office) {
+		run, err := o.OpenRun(o.ctx, o.caller(orchestrated), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		o.run = run
+	})
+	run("typed", "mail", func(*office) {})
+	run("200kB", "mail", func(o *office) {
+		for i := range 10 {
+			var text strings.Builder
+			for n := 0; text.Len() < 20_000; n++ {
+				fmt.Fprintf(&text, "On day %d customer c%d wrote about order ord_%d and person%d@corp.example said so. ", n, n*7+i, n*13+i, n)
+			}
+			o.returns("ticket", fmt.Sprintf(`{"n":%d}`, i), text.String())
+		}
+	})
+}

@@ -37,7 +37,13 @@ func readings(s string) []string {
 				add(decode(t))
 			}
 			// Hidden in two ways at once: letters first, then signs.
-			add(spaced(defanged(plainLetters(t))))
+			if p := plain(t); p != t {
+				add(spaced(p))
+				add(defanged(p))
+			}
+			if d := defanged(t); d != "" {
+				add(spaced(d))
+			}
 		}
 	}
 	return out
@@ -69,7 +75,6 @@ func percent(s string) string {
 var (
 	percentForm = regexp.MustCompile(`(?:%[0-9A-Fa-f]{2})+`)
 	escapeForm  = regexp.MustCompile(`\\u\{?([0-9A-Fa-f]{4,6})\}?|\\x([0-9A-Fa-f]{2})|=([0-9A-F]{2})`)
-	base64Form  = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}={0,2}`)
 	hexForm     = regexp.MustCompile(`(?i)(?:(?:0x|\\x)?[0-9a-f]{2}[ :,-]?){4,}`)
 	dotForm     = regexp.MustCompile(`(?i)\s*(?:\[\s*(?:\.|dot)\s*\]|\(\s*(?:\.|dot)\s*\)|\{\s*(?:\.|dot)\s*\}|\bdot\b)\s*`)
 	atForm      = regexp.MustCompile(`(?i)\s*(?:\[\s*(?:@|at)\s*\]|\(\s*(?:@|at)\s*\)|\{\s*(?:@|at)\s*\}|<\s*at\s*>)\s*`)
@@ -105,7 +110,7 @@ func escapes(s string) string {
 }
 
 func base64s(s string) string {
-	return decodeEach(s, base64Form, func(found string) ([]byte, error) {
+	return decodeEach(s, base64Runs, func(found string) ([]byte, error) {
 		t := strings.TrimRight(found, "=")
 		t = strings.NewReplacer("-", "+", "_", "/").Replace(t)
 		if len(t)%4 == 1 {
@@ -116,16 +121,19 @@ func base64s(s string) string {
 }
 
 func hexes(s string) string {
-	return decodeEach(s, hexForm, func(found string) ([]byte, error) {
+	if !hexRun(s) {
+		return ""
+	}
+	return decodeEach(s, func(s string, decode func(string) string) string { return hexForm.ReplaceAllStringFunc(s, decode) }, func(found string) ([]byte, error) {
 		t := strings.NewReplacer("0x", "", "0X", "", `\x`, "", " ", "", ":", "", ",", "", "-", "").Replace(found)
 		return hex.DecodeString(t[:len(t)/2*2])
 	})
 }
 
 // decodeEach puts in place of each match what it decodes to, if that is readable.
-func decodeEach(s string, form *regexp.Regexp, decode func(string) ([]byte, error)) string {
+func decodeEach(s string, each func(string, func(string) string) string, decode func(string) ([]byte, error)) string {
 	changed := false
-	out := form.ReplaceAllStringFunc(s, func(found string) string {
+	out := each(s, func(found string) string {
 		d, err := decode(found)
 		if err != nil || len(d) < 3 || !readable(d) {
 			return found
@@ -137,6 +145,49 @@ func decodeEach(s string, form *regexp.Regexp, decode func(string) ([]byte, erro
 		return ""
 	}
 	return out
+}
+
+// base64Runs puts decode's answer in place of every run of eight or more characters
+// of base64.
+func base64Runs(s string, decode func(string) string) string {
+	in := func(c byte) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '_' || c == '-'
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		j := i
+		for j < len(s) && in(s[j]) {
+			j++
+		}
+		if j-i >= 8 {
+			for k := 0; k < 2 && j < len(s) && s[j] == '='; k++ {
+				j++
+			}
+			b.WriteString(decode(s[i:j]))
+		} else {
+			j = max(j, i+1)
+			b.WriteString(s[i:j])
+		}
+		i = j
+	}
+	return b.String()
+}
+
+// hexRun reports whether there may be four hexadecimal bytes in a row.
+func hexRun(s string) bool {
+	run := 0
+	for i := range len(s) {
+		switch c := s[i] | 0x20; {
+		case s[i] >= '0' && s[i] <= '9', c >= 'a' && c <= 'f':
+			if run++; run >= 8 {
+				return true
+			}
+		case s[i] == ' ', s[i] == ':', s[i] == ',', s[i] == '-', c == 'x', s[i] == '\\':
+		default:
+			run = 0
+		}
+	}
+	return false
 }
 
 func readable(b []byte) bool {
@@ -152,6 +203,11 @@ func readable(b []byte) bool {
 }
 
 func defanged(s string) string {
+	low := strings.ToLower(s)
+	if !strings.ContainsAny(s, "[({<") && !strings.Contains(low, "dot") && !strings.Contains(low, " at ") && !strings.Contains(low, "hxx") &&
+		!strings.Contains(low, "h**") && !strings.Contains(s, ": /") && !strings.Contains(s, "/ /") {
+		return ""
+	}
 	out := schemeForm.ReplaceAllStringFunc(s, func(found string) string {
 		if strings.Contains(strings.ToLower(strings.SplitN(found, ":", 2)[0]), "s") {
 			return "https://"
@@ -168,6 +224,9 @@ func defanged(s string) string {
 // spaced joins what was pulled apart: single characters in a row, and signs that
 // hold addresses together with spaces around them.
 func spaced(s string) string {
+	if s == "" || !pulledApart(s) {
+		return ""
+	}
 	var b strings.Builder
 	run := 0 // how many single characters the row has so far
 	fields := strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '*' || r == '|' || r == ',' || r == '·' })
@@ -188,6 +247,36 @@ func spaced(s string) string {
 		out = aroundForm.ReplaceAllString(out, "$1$2$3")
 	}
 	return aroundSign.ReplaceAllString(out, "@")
+}
+
+// pulledApart reports whether there is anything for spaced to do.
+func pulledApart(s string) bool {
+	single, before := 0, ' '
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+		next, _ := utf8.DecodeRuneInString(s[i:])
+		apart := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("*|,·-_", r) }
+		if apart(r) {
+			before = r
+			continue
+		}
+		if apart(before) && (apart(next) || i == len(s)) {
+			if strings.ContainsRune("@./:", r) {
+				return true
+			}
+			if single++; single >= 4 {
+				return true
+			}
+		} else if !apart(before) || !apart(next) {
+			single = 0
+		}
+		if r == '@' && (unicode.IsSpace(before) || unicode.IsSpace(next)) {
+			return true
+		}
+		before = r
+	}
+	return false
 }
 
 // letterRows are single characters with hyphens between them.

@@ -157,13 +157,17 @@ func (l *Lineage) typedCount(p record.Principal, value string, folded bool) (n i
 		return 0
 	}
 	for _, t := range l.typed {
-		if t.principal != p || l.labelledBefore(value, t.seq) {
+		if t.principal != p {
 			continue
 		}
+		found := 0
 		if folded {
-			n += occurrences(t.folded, fold(value))
+			found = occurrences(t.folded, fold(value))
 		} else {
-			n += occurrences(t.text, value)
+			found = occurrences(t.text, value)
+		}
+		if found > 0 && !l.labelledBefore(value, t.seq) {
+			n += found
 		}
 	}
 	return n

@@ -39,11 +39,11 @@ var (
 
 // suspects finds what could lead somewhere in one text as it stands.
 func suspects(s string, found func(kind, text string)) {
-	if !strings.ContainsAny(s, `@./\:0123456789`) && !strings.Contains(s, "localhost") {
+	if !strings.ContainsAny(s, `@./\:0123456789`) && !strings.Contains(fold(s), "localhost") {
 		return
 	}
 	trim := func(t string) string { return strings.TrimRight(t, `.,;:!?)]}'"”’`) }
-	if strings.ContainsAny(s, ":.") {
+	if strings.Contains(s, ":") || strings.Contains(s, "www.") || strings.Contains(s, "WWW.") {
 		for _, m := range urlForm.FindAllString(s, -1) {
 			found(KindURL, trim(m))
 		}
@@ -56,7 +56,7 @@ func suspects(s string, found func(kind, text string)) {
 			found(KindAccount, trim(m[1]))
 		}
 	}
-	if strings.Contains(s, ".") {
+	if dotted(s) {
 		for _, m := range hostForm.FindAllString(s, -1) {
 			if isHost(m) {
 				found(KindURL, trim(m))
@@ -68,8 +68,10 @@ func suspects(s string, found func(kind, text string)) {
 			}
 		}
 	}
-	for _, m := range machineForm.FindAllString(s, -1) {
-		found(KindAddress, m)
+	if strings.ContainsAny(s, "0123456789[") && strings.ContainsAny(s, ".:xX[") || strings.Contains(fold(s), "localhost") {
+		for _, m := range machineForm.FindAllString(s, -1) {
+			found(KindAddress, m)
+		}
 	}
 	if strings.ContainsAny(s, `/\`) {
 		for _, m := range pathForm.FindAllStringSubmatch(s, -1) {
@@ -79,6 +81,16 @@ func suspects(s string, found func(kind, text string)) {
 		}
 	}
 	numbers(withoutDates(s), found)
+}
+
+// dotted reports whether a dot stands before a letter, as in names of hosts and files.
+func dotted(s string) bool {
+	for i := 0; i+1 < len(s); i++ {
+		if s[i] == '.' && (s[i+1]|0x20 >= 'a' && s[i+1]|0x20 <= 'z' || s[i+1] == '7' || s[i+1] >= utf8.RuneSelf) {
+			return true
+		}
+	}
+	return false
 }
 
 // numbers finds accounts and phone numbers: an IBAN, seven digits or more however

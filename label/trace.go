@@ -146,7 +146,7 @@ func (t *tracer) targets() {
 				continue
 			}
 			t.named++
-			f := t.l.origin(t.c, target, v.text)
+			f := t.l.whence(t.l.origin(t.c, target, v.text), v.text)
 			t.say(v, target.Kind, f, true, false)
 			if !f.ok {
 				t.refused++
@@ -224,12 +224,9 @@ func (t *tracer) look(v leaf) {
 // suspect decides on one thing that leads somewhere. What was found by decoding is
 // never trusted for what it reads like.
 func (t *tracer) suspect(argument string, s suspect) {
-	f := found{from: record.FromUnknown}
-	if t.l.labelledBefore(s.text, 1<<62) {
-		f.from = record.FromLabelled
-	}
+	f := t.l.whence(found{from: record.FromUnknown}, s.text)
 	if !s.hidden {
-		f = t.l.origin(t.c, Target{Argument: argument, Kind: s.kind}, s.text)
+		f = t.l.whence(t.l.origin(t.c, Target{Argument: argument, Kind: s.kind}, s.text), s.text)
 		if !f.ok && slices.Contains(t.trusted, s.text) {
 			f = found{from: record.FromUser, ok: true}
 		}
@@ -291,6 +288,12 @@ func (t *tracer) joined(texts []leaf) {
 		if strings.HasSuffix(v, " ") || strings.HasSuffix(v, "\n") {
 			tail = ""
 		}
+		if isDate(strings.TrimRight(head, ".,;:!?)")) {
+			head = ""
+		}
+		if isDate(strings.TrimRight(tail, ".,;:!?)")) {
+			tail = ""
+		}
 		return head[:min(len(head), most)], tail[max(0, len(tail)-most):]
 	}
 	before := slices.Clone(t.l.ends)
@@ -305,7 +308,7 @@ func (t *tracer) joined(texts []leaf) {
 			}
 		}
 		for _, end := range []string{head, tail} {
-			if end == "" || isDate(end) || slices.Contains(before, end) {
+			if end == "" || slices.Contains(before, end) {
 				continue
 			}
 			// One word after another makes up a longer one.
@@ -476,10 +479,16 @@ func (l *Lineage) origin(c Call, t Target, text string) found {
 			}
 		}
 	}
-	if l.labelledBefore(text, 1<<62) {
-		return found{from: record.FromLabelled}
-	}
 	return found{from: record.FromUnknown}
+}
+
+// whence tells an untrusted value that stood in what was read from one of which
+// nothing is known.
+func (l *Lineage) whence(f found, text string) found {
+	if !f.ok && l.labelledBefore(text, 1<<62) {
+		f.from = record.FromLabelled
+	}
+	return f
 }
 
 func (l *Lineage) anchor(kind, text string) string {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -55,7 +56,7 @@ type gateway struct {
 }
 
 // open writes a configuration into dir and starts everything on it.
-func open(ctx context.Context, dir, registryFile string, tools *toolServer) (_ *gateway, err error) {
+func open(ctx context.Context, dir, registryFile string, optIns []string, tools *toolServer) (_ *gateway, err error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func open(ctx context.Context, dir, registryFile string, tools *toolServer) (_ *
 	if g.key, err = identity.NewKey(rand.Reader); err != nil {
 		return nil, err
 	}
-	text, err := pointed(registryFile, tools.url())
+	text, err := pointed(registryFile, tools.url(), optIns)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +96,9 @@ func open(ctx context.Context, dir, registryFile string, tools *toolServer) (_ *
 
 func (g *gateway) close() error { return errors.Join(g.http.Close(), g.placet.Close()) }
 
-// pointed is the registry with every server at one address. Nothing else of it is
-// touched.
-func pointed(file, url string) (string, error) {
+// pointed is the registry with every server at one address, and with opt-ins on
+// every tool that has targets. Nothing else of it is touched.
+func pointed(file, url string, optIns []string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
@@ -107,6 +108,13 @@ func pointed(file, url string) (string, error) {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	for i, section := range doc {
+		if tools, ok := section.Value.(yaml.MapSlice); ok && section.Key == "tools" {
+			for j := range tools {
+				if entry, ok := tools[j].Value.(yaml.MapSlice); ok {
+					tools[j].Value = opted(entry, optIns)
+				}
+			}
+		}
 		if section.Key != "servers" {
 			continue
 		}
@@ -121,6 +129,37 @@ func pointed(file, url string) (string, error) {
 	}
 	out, err := yaml.MarshalWithOptions(doc, yaml.UseSingleQuote(false))
 	return string(out), err
+}
+
+// opted is an entry with the opt-ins: given, or directory=TOOL for every target.
+func opted(entry yaml.MapSlice, optIns []string) yaml.MapSlice {
+	var targets []string
+	for _, m := range entry {
+		if t, ok := m.Value.(yaml.MapSlice); ok && m.Key == "targets" {
+			for _, target := range t {
+				targets = append(targets, fmt.Sprint(target.Key))
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return entry
+	}
+	for _, o := range optIns {
+		name, tool, _ := strings.Cut(o, "=")
+		switch name {
+		case "given":
+			entry = append(entry, yaml.MapItem{Key: "given", Value: "any"})
+		case "directory":
+			directory := yaml.MapSlice{}
+			for _, t := range targets {
+				if !strings.Contains(t, ".") {
+					directory = append(directory, yaml.MapItem{Key: t, Value: yaml.MapSlice{{Key: "lookup", Value: strings.Split(tool, "+")}}})
+				}
+			}
+			entry = append(entry, yaml.MapItem{Key: "directory", Value: directory})
+		}
+	}
+	return entry
 }
 
 // pin locks what the server offers, and returns the scopes that the entries ask for.

@@ -34,6 +34,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("agentdojo", flag.ContinueOnError)
 	suiteFile := flags.String("suite", "", "the suite, such as ../shared/data/agentdojo/banking.json")
 	registryFile := flags.String("registry", "", "the registry for its tools")
+	var optIns []string
+	flags.Func("opt-in", "given, or directory=TOOL+TOOL: an opt-in for every tool that has targets; may be repeated", func(v string) error {
+		optIns = append(optIns, v)
+		return nil
+	})
 	verbose := flags.Bool("v", false, "say what was asked in tasks and what ran of attacks")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -55,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer tools.close()
-	g, err := open(ctx, dir, *registryFile, tools)
+	g, err := open(ctx, dir, *registryFile, optIns, tools)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ func Run(t *testing.T, open Open) {
 		"Lists":            lists,
 		"Transfer":         transfer,
 		"Delegation":       delegation,
+		"Lineages":         lineages,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
