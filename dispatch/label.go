@@ -145,8 +145,13 @@ func (e *evaluation) shownLabels() []string {
 	if e.call.Source == record.Witnessed {
 		return e.labels
 	}
+	if len(e.labels) == 0 {
+		return onlyUnseen
+	}
 	return append(slices.Clone(e.labels), label.Unseen)
 }
+
+var onlyUnseen = []string{label.Unseen}
 
 // originsOf is where each argument's values come from, the least trusted first.
 func (e *evaluation) originsOf() map[string]string {
@@ -168,8 +173,8 @@ func (e *evaluation) originsOf() map[string]string {
 // results bring (rule F1), what the call pays with (rule B5), and the ends of what
 // it sends (rule F5). fresh are the labels that the lineage did not carry.
 func (e *evaluation) marks() (move *record.LineageMove, fresh []string, err error) {
-	if !e.looked {
-		return nil, nil, nil
+	if !e.looked || e.trace == nil && !e.tool.Indexed() {
+		return nil, nil, nil // most calls: nothing was read or typed, and this one brings nothing
 	}
 	m := &record.LineageMove{Tenant: e.call.Tenant, ID: e.call.Lineage}
 	labels := e.tool.Results.Labels()
@@ -209,7 +214,11 @@ func (e *evaluation) reads(ctx context.Context, c record.Call, result []byte, as
 	if result == nil || !e.looked {
 		return nil, nil, nil
 	}
-	labels := union(e.tool.Results.Labels(), label.Stated(result))
+	stated := label.Stated(result)
+	if !asks && len(stated) == 0 && len(e.lineage.Salt) == 0 && !e.tool.Indexed() {
+		return nil, nil, nil // nothing that any rule ever looks at
+	}
+	labels := union(e.tool.Results.Labels(), stated)
 	if asks {
 		labels = union(labels, []string{label.Untrusted}) // a server's own question is text from outside (rule F6)
 	}

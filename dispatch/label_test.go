@@ -238,6 +238,18 @@ func TestRule_F2_ATurnClearsNothingAndServersOnlyAdd(t *testing.T) {
 	if a := o.call("never", `{"body":"x"}`); a.Verdict != record.Deny || a.Code != record.CodeTaintedTarget {
 		t.Fatalf("taint: deny gave %s %s", a.Verdict, a.Code)
 	}
+	// A person's yes is for that one call, and runs it once.
+	held := o.asks("ask", `{"order":"ord_9"}`)
+	o.reply(held, "lena", record.Yes, "leads")
+	before := len(o.desk.effects())
+	for range 2 {
+		if a, err := o.Dispatch(o.ctx, o.caller(orchestrated), held.Call.ID, nil); err != nil || a.State() != record.Succeeded {
+			t.Fatalf("after the yes: %s %v", a.Code, err)
+		}
+	}
+	if n := len(o.desk.effects()) - before; n != 1 {
+		t.Fatalf("the approved call ran %d times", n)
+	}
 	o.asks("notes", `{"body":"x"}`) // what another tool returns as clean
 	o.runs("note", `{"body":"x"}`)
 	// What a server says of itself adds a label; that all is well takes none away.

@@ -284,7 +284,7 @@ func (e *evaluation) input() *policy.Input {
 	owner := e.caller.Owner()
 	in := &policy.Input{
 		Tool: policy.Tool{Name: e.tool.Name, Server: e.tool.Server, Version: e.tool.Digest.String(),
-			Flags: policy.Flags{Read: e.tool.Read, Write: e.tool.Write, Destructive: e.tool.Destructive, Financial: e.tool.Financial, Sink: e.tool.Sink}},
+			Flags: policy.Flags{Read: e.tool.Read, Write: e.tool.Write, Destructive: e.tool.Destructive, Financial: e.tool.Financial, Sink: e.tool.Sink, Privacy: e.tool.Privacy}},
 		Args: e.call.Arguments,
 		Principal: policy.Principal{Principal: owner.Principal, Tenant: owner.Tenant, Scopes: e.caller.Scopes(),
 			Groups: e.caller.Groups(), GroupsKnown: true, Claims: e.caller.Claims()},

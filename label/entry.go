@@ -133,7 +133,7 @@ func allText(c []byte) string {
 // parse keeps the declared fields.
 func (e *Entry) parse(s salted, r Results, result []byte) {
 	clean := !slices.Contains(e.Labels, Untrusted)
-	v, ok := parsed(result, r.Format)
+	v, ok := parsed(result, r)
 	if !ok {
 		// Free text. Of a clean tool without declared fields it may still be one value.
 		if text, single := Text(result); single && clean && len(r.Fields) == 0 && r.Format == "" && text != "" && len(text) <= 256 {

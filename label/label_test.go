@@ -97,7 +97,18 @@ func TestAFullIndexClearsNothing(t *testing.T) {
 	if got := l.Trace(call); len(got.Asks) != 0 {
 		t.Fatalf("%+v", got.Asks)
 	}
-	if n := len(l.tokens) + len(l.secrets); n > MaxTokens+2*maxResultTokens {
+	// Typed text that came after is not the user's for sure any more.
+	for i := range 3 {
+		text, _ := json.Marshal(b.String()[i:])
+		l.Add(l.Seq()+1, KindResult, Read(l.salt, "read", "call", Results{Sensitive: true}, []string{Sensitive}, fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text), false, false).Body())
+	}
+	later, _ := json.Marshal(Typed{Principal: anna, Turn: 2, Text: "mail carl@corp.example"})
+	l.Add(l.Seq()+1, KindTyped, later)
+	call.Arguments = []byte(`{"body":"nothing of the kind","to":"carl@corp.example"}`)
+	if got := l.Trace(call); len(got.Asks) == 0 {
+		t.Fatal("typed text counted that may have been read before")
+	}
+	if n := len(l.tokens) + len(l.secrets); n > MaxTokens {
 		t.Fatalf("the index holds %d tokens", n)
 	}
 }

@@ -22,7 +22,7 @@ type Lineage struct {
 	tokens  map[uint32]int64 // where a token first stood in labelled text
 	secrets map[uint32]struct{}
 	ends    []string
-	full    bool // it has read more than the index holds
+	full    int64 // since when it has read more than the index holds; 0: it has not
 }
 
 // typed is one statement of what the user typed.
@@ -58,7 +58,7 @@ func (l *Lineage) Seq() int64 {
 func (l *Lineage) Full() bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.full
+	return l.full > 0
 }
 
 // Typed is the stored form of what a user typed.
@@ -91,7 +91,7 @@ func (l *Lineage) Add(seq int64, kind string, body []byte) {
 	case KindResult:
 		var e Entry
 		if json.Unmarshal(body, &e) != nil {
-			l.full = true
+			l.fill(seq)
 			return
 		}
 		l.entry(seq, e)
@@ -105,23 +105,40 @@ func (l *Lineage) Add(seq int64, kind string, body []byte) {
 	}
 }
 
+// fill notes that from here on the index does not hold all that was read.
+func (l *Lineage) fill(seq int64) {
+	if l.full == 0 {
+		l.full = seq
+	}
+}
+
 func (l *Lineage) entry(seq int64, e Entry) {
-	l.full = l.full || e.Full
+	if e.Full {
+		l.fill(seq)
+	}
+	room := func() bool {
+		if len(l.tokens)+len(l.secrets) < MaxTokens {
+			return true
+		}
+		l.fill(seq)
+		return false
+	}
+	unpack(e.Secrets, func(t uint32) {
+		if room() {
+			l.secrets[t] = struct{}{}
+		}
+	})
 	unpack(e.Tokens, func(t uint32) {
-		if _, ok := l.tokens[t]; !ok {
+		if _, ok := l.tokens[t]; !ok && room() {
 			l.tokens[t] = seq
 		}
 	})
-	unpack(e.Secrets, func(t uint32) { l.secrets[t] = struct{}{} })
 	e.Tokens, e.Secrets = "", ""
 	for _, r := range e.Records {
-		l.fields += len(r.Fields)
+		l.fields += len(r.Fields) + 1
 	}
-	if l.fields += len(e.Listed) + len(e.Linked); l.fields > MaxFields {
-		e.Records, e.Listed, e.Linked = nil, nil, nil // what is not kept is not trusted
-	}
-	if len(l.tokens)+len(l.secrets) > MaxTokens {
-		l.full = true
+	if l.fields += len(e.Listed) + len(e.Linked) + 1; l.fields > MaxFields {
+		return // what is not kept is not trusted
 	}
 	if len(e.Records)+len(e.Listed)+len(e.Linked) > 0 || e.One != nil {
 		l.entries = append(l.entries, e)
@@ -134,6 +151,9 @@ func (l *Lineage) labelledBefore(value string, seq int64) bool {
 	w := words(fold(value))
 	if len(w) == 0 {
 		return false
+	}
+	if l.full > 0 && l.full < seq {
+		return true // it may have: what was read since is not all in the index
 	}
 	stood := func(text string) bool {
 		first, ok := l.tokens[l.salt.token(text)]

@@ -19,7 +19,7 @@ func Only(result []byte, r Results) []byte {
 	if err != nil {
 		return withheld
 	}
-	v, ok := parsed(c, r.Format)
+	v, ok := parsed(c, r)
 	if !ok {
 		return withheld
 	}

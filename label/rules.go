@@ -32,14 +32,6 @@ type Target struct {
 	Values   []string `json:"values,omitempty"` // stated by the operator
 }
 
-func (r Rules) target(argument string) (Target, bool) {
-	i := slices.IndexFunc(r.Targets, func(t Target) bool { return t.Argument == argument })
-	if i < 0 {
-		return Target{Argument: argument, Kind: argument}, false
-	}
-	return r.Targets[i], true
-}
-
 // folded reports whether case does not matter: only for arguments typed text or name.
 func (r Rules) folded(t Target) bool {
 	return t.Kind == "text" || t.Kind == "name" || slices.Contains(r.Folded, t.Argument)

@@ -1,6 +1,7 @@
 package label
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -15,7 +16,7 @@ const metaLabels = "com.github.ifc/labels"
 // its _meta or in that of one of its parts. What it states in another form counts
 // as untrusted: it is no reason to trust anything.
 func Stated(message []byte) []string {
-	if !strings.Contains(string(message), metaLabels) {
+	if !bytes.Contains(message, []byte(metaLabels)) {
 		return nil
 	}
 	c, err := canon.Canonical(message, canon.Limits{Bytes: len(message) + 1, Members: maxNodes})

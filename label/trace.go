@@ -239,7 +239,7 @@ func (t *tracer) suspect(argument string, s suspect) {
 
 // secrets looks for values of sensitive results: as they are, and taken apart.
 func (t *tracer) secrets(argument, text string, seen map[string]bool) {
-	if len(t.l.secrets) == 0 && !t.l.full || !strings.ContainsAny(text, "0123456789") {
+	if len(t.l.secrets) == 0 && t.l.full == 0 || !strings.ContainsAny(text, "0123456789") {
 		return
 	}
 	bare := withoutDates(text)
@@ -247,7 +247,7 @@ func (t *tracer) secrets(argument, text string, seen map[string]bool) {
 		if !telling(squeezed) || seen[squeezed] {
 			return
 		}
-		if _, held := t.l.secrets[t.l.salt.token(squeezed)]; !held && !t.l.full {
+		if _, held := t.l.secrets[t.l.salt.token(squeezed)]; !held && t.l.full == 0 {
 			return
 		}
 		known := seen[raw] // it leads somewhere, and was judged as that

@@ -86,16 +86,20 @@ func (v value) one() (string, bool) {
 
 // parsed reads a tool result. ok is false when it is free text, or larger or
 // deeper than anything that is read here.
-func parsed(result []byte, format string) (value, bool) {
+func parsed(result []byte, r Results) (value, bool) {
 	text, single := Text(result)
-	if format != YAML {
+	if r.Format != YAML {
 		if s, ok := canon.Lookup(result, "structuredContent"); ok {
 			return parseJSON(s)
 		}
 		if !single {
 			return value{}, false
 		}
-		return parseJSON([]byte(text))
+		v, ok := parseJSON([]byte(text))
+		if ok || r.Format == JSON || len(r.Fields) == 0 && !r.Listed {
+			return v, ok
+		}
+		// The entry says that there are records, and not how they are written.
 	}
 	if !single {
 		return value{}, false

@@ -36,7 +36,7 @@ type ResultsEntry struct {
 	Sensitive bool     `yaml:"sensitive" doc:"What it returns must not get out."`
 	Classes   []string `yaml:"classes" doc:"Data classes that it returns."`
 
-	Format  ResultFormat                 `yaml:"format" doc:"How its text is written. Default: json, where it is."`
+	Format  ResultFormat                 `yaml:"format" doc:"How its text is written. Default: json, or yaml where it is not and fields are declared."`
 	Records string                       `yaml:"records" doc:"Where in it the list of records is; dots go into objects. Default: the whole."`
 	Name    yamlfile.Strings             `yaml:"name" doc:"Fields that a user calls a record by."`
 	Fields  yamlfile.Entries[FieldEntry] `yaml:"fields" doc:"Fields of a record that count when the user selected it."`
@@ -187,7 +187,7 @@ func (t *Tool) Tainted(labels []string) bool {
 // Indexed reports whether the tool's results are kept in the lineage's index.
 func (t *Tool) Indexed() bool {
 	r := t.Results
-	return r.Untrusted || r.Sensitive || r.Listed || r.Linked || len(r.Fields) > 0
+	return r.Untrusted || r.Sensitive || r.Listed || r.Linked || len(r.Fields)+len(r.Classes) > 0
 }
 
 // Forbids returns the data class among the labels that the tool may not take, if any.
