@@ -363,6 +363,7 @@ var hidden = map[string]func(string) string{
 	"entities":   func(s string) string { return strings.NewReplacer("@", "&#64;", ".", "&#46;").Replace(s) },
 }
 
+// A prototype looked for addresses in payloads without decoding percent signs.
 func TestRule_F5_PayloadsAreLookedThroughInEveryReading(t *testing.T) {
 	for name, hide := range hidden {
 		o := newOffice(t, "Mail bob@corp.example about the plan and feedback.xlsx")
@@ -509,6 +510,27 @@ func TestRule_B5_WhatWasReadBeforeAnchorsNothing(t *testing.T) {
 	if err := o.StateInput(o.ctx, o.caller(orchestrated), o.run.ID, "pay acc-evil-7"); record.KindOf(err) != record.Invalid {
 		t.Fatalf("a second statement for a turn: %v", err)
 	}
+}
+
+// What was typed for one principal anchors nothing for another (rule B2).
+func TestRule_B2_ATransferMakesTypedInputUntrusted(t *testing.T) {
+	o := newOffice(t, "Mail bob@corp.example")
+	o.returns("ticket", `{}`, "text")
+	o.runs("mail", `{"people":["bob@corp.example"],"body":"one"}`)
+	berta := orchestrated
+	berta.subject = "berta"
+	run, err := o.TransferRun(o.ctx, o.caller(orchestrated), o.run.ID, o.caller(berta).Owner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mail := func(body string) dispatch.Answer {
+		return o.do(berta, "mail", `{"people":["bob@corp.example"],"body":"`+body+`"}`, in(run.ID), vouch(run.Turn, body, 0))
+	}
+	o.wants(mail("two"), record.RequiresApproval, record.CodeTaintedTarget, record.ApprovalPending)
+	if err := o.StateInput(o.ctx, o.caller(berta), run.ID, "Mail bob@corp.example too"); err != nil {
+		t.Fatal(err)
+	}
+	o.wants(mail("three"), record.Allow, record.CodeNone, record.Succeeded)
 }
 
 func TestRule_B1_LabelsOfUnvouchedLineages(t *testing.T) {

@@ -226,7 +226,7 @@ func (g *gateway) begin(ctx context.Context, prompt string) (*session, error) {
 	var run struct {
 		ID string `json:"id"`
 	}
-	if err := s.post(ctx, "/v1/runs", map[string]any{}, &run); err != nil {
+	if err := s.post(ctx, "/v1/runs", s.typed(), &run); err != nil {
 		return nil, err
 	}
 	s.run = run.ID
@@ -236,7 +236,16 @@ func (g *gateway) begin(ctx context.Context, prompt string) (*session, error) {
 // freshTurn starts the next turn, in which the user asks for the same again.
 func (s *session) freshTurn(ctx context.Context) error {
 	s.turn++
-	return s.post(ctx, "/v1/runs/"+s.run+"/turns", map[string]any{}, nil)
+	return s.post(ctx, "/v1/runs/"+s.run+"/turns", s.typed(), nil)
+}
+
+// typed is what the orchestrator states of the user's words when a turn begins. It
+// states the same again with every call, which changes nothing.
+func (s *session) typed() map[string]any {
+	if s.prompt == "" {
+		return map[string]any{}
+	}
+	return map[string]any{"user_input": s.prompt}
 }
 
 func (s *session) post(ctx context.Context, path string, body, into any) error {

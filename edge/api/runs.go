@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -88,6 +89,9 @@ type openRunInput struct {
 func (d *door) openRun(ctx context.Context, in *openRunInput) (*runOutput, error) {
 	if !printable(in.Body.Label) {
 		return nil, invalid("body.label", "it holds a control character")
+	}
+	if c := caller(ctx); in.Body.Input != "" && !c.Vouches() {
+		return nil, d.refusal(c.Lacks(identity.Vouch)) // before there is a run
 	}
 	r, err := d.boundary.OpenRun(ctx, caller(ctx), in.Body.Label)
 	if err == nil && in.Body.Input != "" {
