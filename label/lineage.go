@@ -33,8 +33,11 @@ type typed struct {
 	turn      record.Turn
 	text      string
 	folded    string
-	spans     map[held]int // every span of up to maxSpan words, folded, with how often it stands there
+	spans     map[held]span // every span of up to maxSpan words, folded
 }
+
+// span is a part of a typed text: where it first stands, and how often.
+type span struct{ from, to, n int }
 
 // maxSpan is how many words the name of a record may have.
 const maxSpan = 12
@@ -196,19 +199,22 @@ func (l *Lineage) typedCount(p record.Principal, value string, folded bool) (n i
 // typedName is how often a principal typed the name whose folded form has this digest.
 func (l *Lineage) typedName(p record.Principal, name held) (n int) {
 	for _, t := range l.typed {
-		if t.principal == p {
-			n += l.spansOf(t)[name]
+		if t.principal != p {
+			continue
+		}
+		if s := l.spansOf(t)[name]; s.n > 0 && !l.labelledBefore(t.folded[s.from:s.to], t.seq) {
+			n += s.n
 		}
 	}
 	return n
 }
 
 // spansOf finds every span of a typed text that could be a record's name, once.
-func (l *Lineage) spansOf(t *typed) map[held]int {
+func (l *Lineage) spansOf(t *typed) map[held]span {
 	if t.spans != nil {
 		return t.spans
 	}
-	t.spans = map[held]int{}
+	t.spans = map[held]span{}
 	text := t.folded
 	var starts, ends []int
 	inWord := false
@@ -229,11 +235,16 @@ func (l *Lineage) spansOf(t *typed) map[held]int {
 			if !whole(text, from, to) {
 				continue
 			}
-			span := text[from:to]
-			if !anchors(span) || l.labelledBefore(span, t.seq) {
+			if !anchors(text[from:to]) {
 				continue
 			}
-			t.spans[l.salt.of(span)]++
+			h := l.salt.of(text[from:to])
+			s, ok := t.spans[h]
+			if !ok {
+				s.from, s.to = from, to
+			}
+			s.n++
+			t.spans[h] = s
 		}
 	}
 	return t.spans
