@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance demo isolation typescript guards
+.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -33,6 +33,12 @@ guards:
 
 bench:
 	go run ./bench
+
+# Recorded tasks and prompt injections through the gateway; the suites stand beside the repository.
+SUITES ?= ../shared/data/agentdojo
+agentdojo:
+	go run ./bench/agentdojo -suite $(SUITES)/workspace.json -registry bench/agentdojo/workspace.yaml
+	go run ./bench/agentdojo -suite $(SUITES)/banking.json -registry bench/agentdojo/banking.yaml
 
 bench-smoke:
 	go run ./bench -short

@@ -272,6 +272,10 @@ func (nothing) Unused(context.Context, record.TenantID, record.LineageID, string
 	return nil, nil
 }
 
+func (nothing) Lineage(context.Context, record.TenantID, record.LineageID) (record.Lineage, error) {
+	return record.Lineage{}, nil
+}
+
 func (nothing) Generation(context.Context) (int64, string, error) { return 0, "", nil }
 
 // nobody reaches no tool; nothing here is dispatched.

@@ -136,6 +136,7 @@ type Boundary struct {
 
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
+	indexes indexes
 	waiting waiting
 	moves   moves
 	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process

@@ -9,7 +9,7 @@
 // A tool implementation takes a [Ticket], which only step 9 mints, which works
 // once, and whose zero value never works.
 //
-// It may import record, canon, identity, registry, policy and approval. It knows
+// It may import record, canon, identity, label, registry, policy and approval. It knows
 // no store, no edge, no evaluator and no tool protocol: it declares the small
 // interfaces it needs of them.
 package dispatch

@@ -79,12 +79,18 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 	if e.spends != nil && to != record.Unknown {
 		out.Cost = e.spends.reported(r.Result)
 	}
+	r.Result = filtered(e.tool, r.Result)
+	out.Result = r.Result
 	kept := out
 	if !b.keeps(e, c, r) {
 		kept.Result = nil
 	}
 	step := record.Step{At: b.clock(), Who: c.By()}
-	change, err := record.Settle(c, to, kept, step, record.ByBoundary)
+	var change record.Change
+	var err error
+	if step.Lineage, step.Labels, err = e.reads(ctx, c, r.Result, r.Asks); err == nil {
+		change, err = record.Settle(c, to, kept, step, record.ByBoundary)
+	}
 	if err == nil {
 		err = b.apply(ctx, change)
 	}

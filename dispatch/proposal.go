@@ -31,6 +31,7 @@ type Vouch struct {
 	Turn     record.Turn
 	Response string
 	Position int
+	Input    string // what the user typed in this turn, if it is stated (rule B5)
 }
 
 // Answer is what the boundary says of a proposal or a dispatch. It is the same

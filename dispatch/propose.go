@@ -11,6 +11,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/label"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -112,6 +113,11 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	if stale := p.staleTurn(run); stale != "" {
 		return b.refuse(ctx, p.Caller, now, p.Tool, record.CodeCanceled, stale)
 	}
+	if p.Vouch != nil && p.Caller.Vouches() {
+		if err := b.stateInput(ctx, run, p.Vouch.Input, now); err != nil {
+			return Answer{}, err
+		}
+	}
 	tool, listed := a.Registry.Tool(p.Tool)
 	if listed {
 		e.normalise(tool)
@@ -196,7 +202,7 @@ func (e *evaluation) identify(t *registry.Tool) {
 	}
 	c.Targets = nil
 	for _, name := range t.Targets {
-		if value, ok := canon.Lookup(c.Arguments, name); ok {
+		if value, ok := label.ValueAt(c.Arguments, name); ok {
 			c.Targets = append(c.Targets, record.Target{Argument: name, Value: slices.Clone(value)})
 		}
 	}
@@ -277,6 +283,9 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Tool, done *record.Call) (Answer, error) {
 	if _, ok := e.a.admits(tool, e.caller); !ok {
 		return Answer{}, nil // decided, and denied, like any other call
+	}
+	if err := b.borrow(ctx, e, tool, done); err != nil {
+		return b.undecided(tool.Name, err.Error()), nil
 	}
 	event := record.Event{At: e.now, Tenant: done.Tenant, Kind: record.EventReturned, Run: e.run.ID, Call: done.ID, Who: e.call.By()}
 	if err := b.apply(ctx, record.Note(event, record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: e.call.Digest, Result: done.Outcome.Digest})); err != nil {

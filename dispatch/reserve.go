@@ -23,6 +23,10 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 	if rest == nil {
 		step.Charges = append(step.Charges, e.unasked...)
 	}
+	var err error
+	if step.Lineage, step.Labels, err = e.marks(); err != nil {
+		return b.undecided(e.tool.Name, err.Error()), nil
+	}
 	lease := e.now.Add(e.tool.Timeout + leaseSlack)
 	change, err := record.Reserve(e.call, step, lease, rest, void)
 	if err != nil {
@@ -44,7 +48,7 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 		return b.undecided(e.tool.Name, err.Error()), nil
 	}
 	call := change.Facts().Call.After
-	ticket := mint(b.work(e, call, credential, deadline, progress))
+	ticket := mint(b.work(e, call, credential, deadline, e.labelled(ctx, call, progress)))
 	return b.invoke(ctx, e, call, ticket)
 }
 

@@ -21,6 +21,12 @@ func (b *Boundary) runFor(ctx context.Context, p *Proposal, now time.Time) (reco
 		}
 		return run, err
 	}
+	if record.ValidID("run", p.RunLabel) {
+		// A door that knows only labels: the caller's own run, if it is one (rule B2).
+		if run, err := b.ownRun(ctx, p.Caller, record.RunID(p.RunLabel)); err == nil && run.Live() {
+			return run, nil
+		}
+	}
 	run, err := b.store.LiveRun(ctx, owner, p.RunLabel)
 	switch {
 	case err != nil && record.KindOf(err) != record.NotFound:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/label"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -48,6 +49,11 @@ type evaluation struct {
 	questions Questions
 	spends    *spending       // what the call costs, where its entry says
 	unasked   []record.Charge // what running without a question counts, beside the rest
+
+	lineage record.Lineage // as this evaluation read it
+	looked  bool           // it did
+	labels  []string       // of it, those that count now
+	trace   *label.Trace   // where the call's values come from; nil: nothing was read or typed yet
 }
 
 // evaluate runs steps 4 to 8: cheap and deterministic first, authorisation
@@ -58,7 +64,7 @@ func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	for _, step := range []func(context.Context) bool{
 		e.resolveTool, e.checkPin, // step 4
 		e.checkArguments, e.checkGuards, // step 5
-		e.checkSource, e.checkCost, e.checkAmount, e.checkPrior,
+		e.checkSource, e.checkCost, e.checkAmount, e.checkPrior, e.checkLabels,
 		e.checkObjects, // steps 6 and 7
 		e.checkPolicy,  // step 8
 	} {
@@ -296,16 +302,17 @@ func (e *evaluation) input() *policy.Input {
 	owner := e.caller.Owner()
 	in := &policy.Input{
 		Tool: policy.Tool{Name: e.tool.Name, Server: e.tool.Server, Version: e.tool.Digest.String(),
-			Flags: policy.Flags{Read: e.tool.Read, Write: e.tool.Write, Destructive: e.tool.Destructive, Financial: e.tool.Financial, Sink: e.tool.Sink}},
+			Flags: policy.Flags{Read: e.tool.Read, Write: e.tool.Write, Destructive: e.tool.Destructive, Financial: e.tool.Financial, Sink: e.tool.Sink, Privacy: e.tool.Privacy}},
 		Args: e.call.Arguments,
 		Principal: policy.Principal{Principal: owner.Principal, Tenant: owner.Tenant, Scopes: e.caller.Scopes(),
 			Groups: e.caller.Groups(), GroupsKnown: true, Claims: e.caller.Claims()},
-		Agent:  policy.Agent{ID: owner.Agent},
-		Run:    policy.Run{ID: e.call.Run, Turn: e.call.Turn, Parent: e.run.Parent},
-		Call:   policy.Call{ID: e.call.ID, Source: e.call.Source, Route: cmp.Or(e.route, e.call.Route), Attempt: e.call.Attempt, Purpose: e.call.Purpose},
-		Env:    e.a.Environment,
-		Time:   e.now,
-		Limits: policy.Limits{},
+		Agent:   policy.Agent{ID: owner.Agent},
+		Run:     policy.Run{ID: e.call.Run, Turn: e.call.Turn, Parent: e.run.Parent, Labels: e.shownLabels()},
+		Call:    policy.Call{ID: e.call.ID, Source: e.call.Source, Route: cmp.Or(e.route, e.call.Route), Attempt: e.call.Attempt, Purpose: e.call.Purpose},
+		Env:     e.a.Environment,
+		Time:    e.now,
+		Limits:  policy.Limits{},
+		Origins: e.originsOf(),
 	}
 	if e.tool.Pin != nil {
 		in.Tool.Annotations = e.tool.Pin.Annotations
@@ -348,7 +355,10 @@ func decimalText(r *big.Rat) string {
 // decision takes the strictest of the reasons that apply, and names who must be
 // asked. A question nobody can answer is a denial.
 func (e *evaluation) decision() record.Decision {
-	d := record.Decision{Verdict: record.Allow, Reasons: e.reasons, At: e.now, Generation: e.a.generation}
+	d := record.Decision{Verdict: record.Allow, Reasons: e.reasons, At: e.now, Generation: e.a.generation, Labels: e.labels}
+	if e.trace != nil {
+		d.Origins = e.trace.Origins[:min(len(e.trace.Origins), maxOrigins)]
+	}
 	for _, r := range e.reasons {
 		if r.Observe {
 			continue
@@ -463,6 +473,9 @@ func (e *evaluation) premise() *record.Premise {
 	}
 	p.Passkeys = e.rests
 	p.Delegated = e.route == record.RouteDelegate
+	if e.looked {
+		p.Lineage, p.Labels = e.call.Lineage, e.lineage.Version
+	}
 	p.Touch = e.now.Sub(e.run.Active) > e.b.limits.Idle/8
 	return p
 }

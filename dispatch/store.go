@@ -71,6 +71,14 @@ type Store interface {
 	Standing(ctx context.Context, tenant record.TenantID, p record.Principal) ([]record.Standing, error)
 	LiveRuns(ctx context.Context, owner record.Owner) ([]record.Run, error)
 
+	// Lineage returns a lineage's labels and payments; the zero value is one that has
+	// read and been told nothing. Every decision asks, so it must not cost a read of a file.
+	Lineage(ctx context.Context, tenant record.TenantID, lineage record.LineageID) (record.Lineage, error)
+
+	// Materials returns what a lineage has read and been told after seq and since a
+	// time, in its order, at most n.
+	Materials(ctx context.Context, tenant record.TenantID, lineage record.LineageID, after int64, since time.Time, n int) ([]record.Material, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 }

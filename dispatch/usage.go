@@ -132,7 +132,11 @@ func (b *Boundary) Usage(ctx context.Context, c identity.Caller, run record.RunI
 		return nil, record.Errorf(record.Unauthenticated, "no verified identity came with this request")
 	}
 	owner := c.Owner()
-	lineage := record.UnvouchedLineage(owner, 0)
+	epoch, err := b.store.Epoch(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	lineage := record.UnvouchedLineage(owner, epoch)
 	if run != "" {
 		r, err := b.ownRun(ctx, c, run)
 		if err != nil {

@@ -43,6 +43,7 @@ type flagsDocument struct {
 	Destructive bool `json:"destructive"`
 	Financial   bool `json:"financial"`
 	Sink        bool `json:"sink"`
+	Privacy     bool `json:"privacy"`
 }
 
 type principalDocument struct {

@@ -43,7 +43,7 @@ type Tool struct {
 }
 
 // Flags is what the operator declared in the registry.
-type Flags struct{ Read, Write, Destructive, Financial, Sink bool }
+type Flags struct{ Read, Write, Destructive, Financial, Sink, Privacy bool }
 
 // Principal is the verified person or service a call is made for.
 type Principal struct {

@@ -26,6 +26,7 @@ type Facts struct {
 	Release   []Charge // given back
 	Approvals []ApprovalMove
 	Rejection *Rejection
+	Lineage   *LineageMove // added whole, whatever the lineage holds
 	Sweep     *Sweep
 	Activate  *Activation
 	Passkey   *PasskeyMove
@@ -69,6 +70,9 @@ type Premise struct {
 	Delegated  bool         // the run holds a delegation that has not ended
 	Passkeys   []PasskeyRef // the approval rests on these, which are still enrolled
 	Touch      bool         // the run was quiet: note that it is active
+
+	Lineage LineageID // its labels and payments are those of version Labels; empty: not asked
+	Labels  int64
 }
 
 // Seen is how far a key had come when the decision read it: the version rises

@@ -13,8 +13,10 @@ type Step struct {
 	Premise  *Premise
 	Decision Decision
 	Charges  []Charge
-	Route    Route // how it reached dispatch, where that is not how it was proposed
-	OpenCap  int64 // the lineage's cap on waiting calls; 0: none
+	Route    Route        // how it reached dispatch, where that is not how it was proposed
+	OpenCap  int64        // the lineage's cap on waiting calls; 0: none
+	Lineage  *LineageMove // what the step adds to the lineage; nil or empty: nothing
+	Labels   []string     // of it, the labels that the lineage did not carry
 }
 
 // illegal is returned by constructors when the table does not allow the move.
@@ -65,6 +67,12 @@ func finish(before, after Call, s Step, events []Event) Facts {
 		Charges: s.Charges,
 		Events:  events,
 	}
+	if !s.Lineage.Empty() {
+		f.Lineage = s.Lineage
+	}
+	if len(s.Labels) > 0 {
+		f.Events = append(f.Events, after.labelled(s.Who, s.At, s.Labels))
+	}
 	switch {
 	case before.State == None && after.State.Waiting() && s.OpenCap > 0:
 		f.Charges = append(slices.Clone(f.Charges), Charge{Counter: after.openCounter(), Amount: 1, Limit: s.OpenCap, Code: CodeLimitReached})
@@ -83,7 +91,7 @@ func (c Call) proposedEvent(s Step) Event {
 }
 
 func (s Step) body(c Call) Body {
-	return Body{Verdict: s.Decision.Verdict, Code: s.Decision.Code, Reasons: s.Decision.Reasons,
+	return Body{Verdict: s.Decision.Verdict, Code: s.Decision.Code, Reasons: s.Decision.Reasons, Origins: s.Decision.Origins,
 		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Binding: c.Binding, Retry: s.Decision.RetryAfter}
 }
 

@@ -84,6 +84,7 @@ const (
 	CodeOutcomeUnknown   Code = "outcome_unknown"
 	CodeAlreadyDone      Code = "already_done"
 	CodeRepeatAsks       Code = "repeat_asks"
+	CodeTaintedTarget    Code = "tainted_target" // rules F1 to F5
 	CodeExpired          Code = "expired"
 	CodeCanceled         Code = "canceled"
 	CodeRevoked          Code = "revoked"
@@ -114,6 +115,8 @@ type Decision struct {
 	Rule       *ApprovalRule `json:"approval,omitempty"` // set when the verdict is requires-approval
 	Generation int64         `json:"generation"`         // the activation it was made under
 	DecidedBy  string        `json:"decided_by"`         // digest of the registry entry and layers consulted (rule D1)
+	Labels     []string      `json:"labels,omitempty"`   // that the lineage carried
+	Origins    []Origin      `json:"origins,omitempty"`  // where the call's values come from
 	RetryAfter time.Time     `json:"retry_after,omitzero"`
 	At         time.Time     `json:"at"`
 }

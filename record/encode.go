@@ -102,6 +102,42 @@ func (m *members) reasons(n string, list []Reason) {
 	m.b = append(m.b, ']')
 }
 
+func (m *members) flag(n string, set bool) {
+	if set {
+		m.name(n)
+		m.b = append(m.b, "true"...)
+	}
+}
+
+func (m *members) origins(n string, list []Origin) {
+	if len(list) == 0 {
+		return
+	}
+	m.name(n)
+	m.b = append(m.b, '[')
+	for i, from := range list {
+		if i > 0 {
+			m.b = append(m.b, ',')
+		}
+		o := members{b: append(m.b, '{')}
+		o.name("argument")
+		o.b = canon.AppendText(o.b, from.Argument)
+		o.text("kind", from.Kind)
+		o.name("origin")
+		o.b = canon.AppendText(o.b, string(from.From))
+		o.name("trusted")
+		o.b = strconv.AppendBool(o.b, from.Trusted)
+		o.flag("target", from.Target)
+		o.flag("hidden", from.Hidden)
+		o.name("digest")
+		o.b = canon.AppendText(o.b, from.Digest)
+		o.text("call", string(from.Call))
+		o.text("tool", from.Tool)
+		m.b = append(o.b, '}')
+	}
+	m.b = append(m.b, ']')
+}
+
 // encode is the body's JSON form.
 func (b Body) encode() []byte {
 	m := members{b: append(make([]byte, 0, 512), '{')}
@@ -109,6 +145,8 @@ func (b Body) encode() []byte {
 	m.text("verdict", string(b.Verdict))
 	m.text("code", string(b.Code))
 	m.reasons("reasons", b.Reasons)
+	texts(&m, "labels", b.Labels)
+	m.origins("origins", b.Origins)
 	m.text("source", string(b.Source))
 	m.text("route", string(b.Route))
 	m.digest("argument_digest", b.Arguments)

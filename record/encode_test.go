@@ -42,6 +42,11 @@ func TestEventsReadBack(t *testing.T) {
 					b.Reasons = append(b.Reasons, Reason{text.Draw(t, "rule"), text.Draw(t, "place"), Verdict(text.Draw(t, "verdict")), Code(text.Draw(t, "code")),
 						text.Draw(t, "public"), text.Draw(t, "private"), text.Draw(t, "instead"), text.Draw(t, "version"), rapid.Bool().Draw(t, "observe")})
 				}
+			case []Origin:
+				for range rapid.IntRange(0, 2).Draw(t, "origins") {
+					b.Origins = append(b.Origins, Origin{text.Draw(t, "argument"), text.Draw(t, "kind"), ValueOrigin(text.Draw(t, "from")), rapid.Bool().Draw(t, "trusted"),
+						rapid.Bool().Draw(t, "target"), rapid.Bool().Draw(t, "hidden"), text.Draw(t, "digest"), CallID(text.Draw(t, "of")), text.Draw(t, "by")})
+				}
 			case []CallID:
 				for range rapid.IntRange(0, 2).Draw(t, "kept") {
 					b.Kept = append(b.Kept, CallID(text.Draw(t, "call")))

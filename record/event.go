@@ -44,6 +44,9 @@ const (
 	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with
 	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
 
+	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
+	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
+
 	EventRefused    EventKind = "refused"    // a request that became no call
 	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
@@ -89,6 +92,8 @@ type Body struct {
 	Verdict    Verdict      `json:"verdict,omitempty"`
 	Code       Code         `json:"code,omitempty"`
 	Reasons    []Reason     `json:"reasons,omitempty"`
+	Labels     []string     `json:"labels,omitempty"`
+	Origins    []Origin     `json:"origins,omitempty"` // values by salted digest
 	Source     Source       `json:"source,omitempty"`
 	Route      Route        `json:"route,omitempty"`
 	Arguments  canon.Digest `json:"argument_digest,omitzero"`

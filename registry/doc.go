@@ -13,6 +13,6 @@
 // Tools of an embedding Go program are declared in code ([Declared]) with the
 // same keys, and need no pin: their schema is compiled into the program.
 //
-// It may import record, canon, guard, yamlfile, the standard library, the JSON Schema
+// It may import record, canon, guard, label, yamlfile, the standard library, the JSON Schema
 // library and jsontext. It reads files and nothing else: no network, no process.
 package registry

@@ -83,6 +83,7 @@ func draftEntry(server, name string, o Offer) string {
 		for _, l := range draftGuards(o.InputSchema) {
 			line("%s", l)
 		}
+		draftLabels(o, true, said(h.OpenWorld), line)
 		return b.String()
 	}
 	line("    scope: %s:write               # REVIEW: the scope that the end user must have", server)
@@ -95,7 +96,7 @@ func draftEntry(server, name string, o Offer) string {
 		line("    sink: true                    # it reaches beyond the server and can carry data out")
 	}
 	line("    # financial: true             # REVIEW: if it moves money")
-	line("    # targets: [id]               # REVIEW: the arguments that name what it acts on")
+	draftLabels(o, false, said(h.OpenWorld), line)
 	if said(h.Idempotent) {
 		line("    # retry: idempotent           # REVIEW: only if the server honours idempotency keys")
 	}

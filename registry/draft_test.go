@@ -89,3 +89,24 @@ func TestAddDraftsKeepsTheFile(t *testing.T) {
 		t.Errorf("tools on one line: %v", err)
 	}
 }
+
+// What is drafted of targets, names, results and words comes from names and schemas.
+func TestDraftLabels(t *testing.T) {
+	event := offer("create_calendar_event", `"title":{"type":"string"},"participants":{"type":"array","items":{"type":"string"}},"start":{"type":"string"}`)
+	remove := offer("deleteFile", `"file_id":{"type":"string"},"a.b":{"type":"string"},"x: y":{"type":"string"}`)
+	search := offer("search_events", `"query":{"type":"string"}`)
+	search.Annotations = json.RawMessage(`{"readOnlyHint":true}`)
+	search.OutputSchema = json.RawMessage(`{"type":"object","properties":{"events":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"title":{"type":"string"},"participants":{"type":"array"}}}}}}`)
+	drafts := Draft("office", []Offer{event, remove, search}, nil)
+	for i, want := range [][]string{
+		{"targets: {participants: {kind: email}}", `names: ["title"]`, `"create"`, "results: {untrusted: true}"},
+		{"targets: {file_id: {kind: file}}", `asked_for: ["delete", "remove", "erase", "discard"]`},
+		{`results: {untrusted: true, format: json, records: "events", name: "title", fields: {id: {origin: minted, kind: event}, participants: {origin: given, kind: email}}}`},
+	} {
+		for _, w := range want {
+			if !strings.Contains(drafts[i].YAML, w) {
+				t.Errorf("%s has no %s:\n%s", drafts[i].Name, w, drafts[i].YAML)
+			}
+		}
+	}
+}

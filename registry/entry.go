@@ -83,38 +83,40 @@ type Entry struct {
 	Cost       *CostEntry     `yaml:"cost" doc:"What a call costs."`
 	Timeout    *time.Duration `yaml:"timeout" doc:"How long one attempt may take."`
 
-	Guards              yamlfile.Entries[GuardEntry] `yaml:"guards" doc:"Semantic rules on arguments, by argument."`
-	Targets             []string                     `yaml:"targets" later:"mapping" doc:"Arguments that name what the call acts on."`
-	SameEffect          []string                     `yaml:"same_effect" doc:"Arguments that make two calls the same effect; without it, all."`
-	IdempotencyArgument string                       `yaml:"idempotency_argument" doc:"Argument that Placet fills with the call's idempotency key; the model never sees it."`
-	AutonomousLimit     *LimitEntry                  `yaml:"autonomous_limit" doc:"Up to here without a question."`
-	Effect              string                       `yaml:"effect" doc:"What approvers read, such as: Refund {amount} on order {order_id}."`
-	Approval            Asking                       `yaml:"approval" doc:"When and whom it asks."`
-	Repeat              RepeatEntry                  `yaml:"repeat" doc:"What an equal call that already succeeded gets."`
-	Retry               *Retry                       `yaml:"retry" doc:"Whether an unknown outcome may be tried again."`
-	Errors              ErrorMeaning                 `yaml:"errors" doc:"What the server's errors mean; no_effect: nothing happened."`
-	Mode                Mode                         `yaml:"mode" default:"enforce" doc:"observe: its own rules are recorded, not applied."`
-	MaxRows             int                          `yaml:"max_rows" doc:"Most rows that a named query returns. Default: 100."`
-	Instead             string                       `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
+	Guards              yamlfile.Entries[GuardEntry]  `yaml:"guards" doc:"Semantic rules on arguments, by argument."`
+	Targets             []string                      `yaml:"targets" mapping:"TargetKinds" doc:"Arguments that name what the call acts on: a list, or a mapping of each to its kind. Dots go into objects and lists."`
+	TargetKinds         yamlfile.Entries[TargetEntry] `yaml:"-"`
+	SameEffect          []string                      `yaml:"same_effect" doc:"Arguments that make two calls the same effect; without it, all."`
+	IdempotencyArgument string                        `yaml:"idempotency_argument" doc:"Argument that Placet fills with the call's idempotency key; the model never sees it."`
+	AutonomousLimit     *LimitEntry                   `yaml:"autonomous_limit" doc:"Up to here without a question."`
+	Effect              string                        `yaml:"effect" doc:"What approvers read, such as: Refund {amount} on order {order_id}."`
+	Approval            Asking                        `yaml:"approval" doc:"When and whom it asks."`
+	Repeat              RepeatEntry                   `yaml:"repeat" doc:"What an equal call that already succeeded gets."`
+	Retry               *Retry                        `yaml:"retry" doc:"Whether an unknown outcome may be tried again."`
+	Errors              ErrorMeaning                  `yaml:"errors" doc:"What the server's errors mean; no_effect: nothing happened."`
+	Mode                Mode                          `yaml:"mode" default:"enforce" doc:"observe: its own rules are recorded, not applied."`
+	MaxRows             int                           `yaml:"max_rows" doc:"Most rows that a named query returns. Default: 100."`
+	Instead             string                        `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
 
-	Taint         yamlfile.Later `yaml:"taint" doc:"What a labelled lineage gets."`
-	Results       yamlfile.Later `yaml:"results" doc:"What the results may hold."`
+	Privacy   bool                             `yaml:"privacy" doc:"Handles personal data; as strict as a sink."`
+	Taint     Taint                            `yaml:"taint" doc:"What a labelled lineage gets: ask, deny, or ask_unless_trusted_targets. Default: ask for destructive, financial, privacy and sink tools and those with feeds, else nothing."`
+	Results   ResultsEntry                     `yaml:"results" doc:"What the results hold, and what of it counts."`
+	Names     []string                         `yaml:"names" doc:"Arguments that name a new thing, such as title or filename: the user's own words."`
+	AskedFor  []string                         `yaml:"asked_for" doc:"Words of which the user must have typed one."`
+	Feeds     []string                         `yaml:"feeds" doc:"Tools that return what this one writes; it is then as strict as a sink."`
+	Unseen    bool                             `yaml:"unseen" doc:"A lineage whose model input nobody shows counts as labelled for this tool."`
+	Data      []string                         `yaml:"data" doc:"Data classes that a lineage may have read when it calls this; without it, all."`
+	Directory yamlfile.Entries[DirectoryEntry] `yaml:"directory" doc:"By argument, look-ups whose values count as the operator's."`
+	LinksFrom []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
+	Given     GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
+
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
 	Compensate    yamlfile.Later `yaml:"compensate" doc:"The tool that undoes it."`
 	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	Feeds         yamlfile.Later `yaml:"feeds" doc:"Tools that return what this one writes."`
-	Unseen        yamlfile.Later `yaml:"unseen" doc:"Whether unseen model input counts as a label."`
-	Privacy       yamlfile.Later `yaml:"privacy" doc:"Handles personal data."`
 	DryRun        yamlfile.Later `yaml:"dry_run" doc:"How the effect is previewed."`
 	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
-	Data          yamlfile.Later `yaml:"data" doc:"Data classes it may take."`
-	AskedFor      yamlfile.Later `yaml:"asked_for" doc:"Words of which the user must have typed one."`
-	Names         yamlfile.Later `yaml:"names" doc:"Arguments that name a new thing."`
-	Directory     yamlfile.Later `yaml:"directory" doc:"Look-ups whose values count as the operator's."`
-	LinksFrom     yamlfile.Later `yaml:"links_from" doc:"Tools whose links may be fetched."`
-	Given         yamlfile.Later `yaml:"given" doc:"Whether given values count for targets of other names."`
 	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
 	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`
 	Unverified    yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`

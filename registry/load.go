@@ -124,6 +124,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 		b.declared(d)
 	}
 	b.lookups()
+	b.others()
 	if len(b.problems) > 0 {
 		return nil, b.problems.Sorted()
 	}
@@ -139,6 +140,7 @@ type builder struct {
 	tools    map[string]string        // name to place, also of tools for other environments
 	schemas  map[canon.Digest]*schema // compiled, by text
 	asked    []asked                  // guards whose look-ups are checked at the end
+	mentions []mention                // entries that name other tools, checked at the end
 }
 
 func (b *builder) fail(place yamlfile.Place, path, format string, args ...any) {

@@ -172,7 +172,12 @@ func (b *builder) checkNames(t *Tool, place yamlfile.Place, path string) {
 			}
 		}
 	}
-	check("targets", t.Targets...)
+	for _, target := range t.Targets {
+		first, _, _ := strings.Cut(target, ".")
+		check("targets", first)
+	}
+	check("names", t.Origins.Names...)
+	check("directory", sortedKeysOf(t.Origins.Lookups)...)
 	check("same_effect", t.SameEffect...)
 	for _, g := range t.Guards {
 		if !slices.Contains(names, g.Argument) { // a name may hold dots itself

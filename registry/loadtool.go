@@ -64,6 +64,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.sources(t, e, place, path)
 	b.arguments(t, e, place, path)
 	b.guards(t, e, path)
+	b.origins(t, e, place, path)
 	b.autonomous(t, e, place, path)
 	b.cost(t, e, place, path)
 	b.approval(t, e, place, path)

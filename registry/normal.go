@@ -59,6 +59,7 @@ func normalForm(t *Tool) []byte {
 		Observe      bool            `json:"observe,omitempty"`
 		Instead      string          `json:"instead,omitempty"`
 		Guards       []Guard         `json:"guards,omitempty"`
+		Labels       any             `json:"labels,omitempty"`
 	}{
 		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Scope: t.Scope, Callers: t.Callers,
 		Environments: t.Environments, Read: t.Read, Write: t.Write, Destructive: t.Destructive,
@@ -69,7 +70,7 @@ func normalForm(t *Tool) []byte {
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Reason: t.Approval.Reason, Passkey: t.Approval.Passkey,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards,
-		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost,
+		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(),
 	}
 	if t.AutonomousLimit != nil {
 		l := t.AutonomousLimit

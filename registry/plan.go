@@ -121,6 +121,7 @@ func (p *planner) compare(a, b *Tool) {
 	p.asking(a, b)
 	p.repeats(a, b)
 	p.guards(a, b)
+	p.labels(a, b)
 	if pinChanged(a, b) {
 		p.add(Changed, b, "the pinned description changed: "+strings.Join(changedParts(pinned(a), pinned(b)), ", "))
 	}

@@ -56,8 +56,10 @@ func sampleOffers() map[string]Offer {
 		"read_ticket":   offer("read_ticket", text("ticket_id"), "ticket_id"),
 		"issue_refund":  offer("refund.create", text("order_id")+`,"amount":{"type":"number"},`+text("currency")+","+text("request_id"), "order_id", "amount", "request_id"),
 		"send_email":    offer("send_email", text("to")+","+text("subject")+","+text("body"), "to"),
+		"list_contacts": offer("list_contacts", text("name")),
+		"fetch_page":    offer("fetch_page", text("url"), "url"),
 		"read_file":     offer("read_text_file", text("path"), "path"),
-		"write_file":    offer("write_file", text("path")+","+text("content"), "path"),
+		"write_file":    offer("write_file", text("path")+","+text("title")+","+text("content"), "path"),
 		"close_account": offer("close_account", text("account_id"), "account_id"),
 	}
 }
@@ -89,7 +91,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}} {
+	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)
@@ -106,12 +108,11 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "record_arguments", "retention", "feeds",
-		"unseen", "privacy", "dry_run", "network", "data", "asked_for", "names", "directory", "links_from", "given", "dispatch", "schedules",
+	for _, key := range []string{"reconcile", "compensate", "schema", "record_arguments", "retention",
+		"dry_run", "network", "dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
-	later["tools.x.targets"] = tool("targets", "{event_id: {kind: event}}")
 	later["tools.x.retry"] = tool("retry", "reconcile")
 	for _, key := range []string{"lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
 		later["servers.s."+key] = server(key, "x")
@@ -123,7 +124,8 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
-		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead"} {
+		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead", "taint", "results", "feeds", "unseen", "privacy",
+		"data", "asked_for", "names", "directory", "links_from", "given", "targets"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

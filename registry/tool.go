@@ -7,6 +7,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/guard"
+	"github.com/placet-dev/placet/label"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -23,6 +24,14 @@ type Tool struct {
 	Environments []string // nil means all
 
 	Read, Write, Destructive, Financial, Sink bool
+
+	Privacy bool     // as strict as a sink
+	Taint   Taint    // what a labelled lineage gets; none: labels change nothing
+	Feeds   []string // tools that return what this one writes
+	Unseen  bool     // unseen model input counts as a label
+	Data    []string // data classes that a lineage may have read; nil means all
+	Origins label.Rules
+	Results label.Results
 
 	Sources      []record.Source
 	SourcesBelow record.Verdict // requires-approval or deny, for a source not listed
@@ -55,6 +64,7 @@ type Tool struct {
 	rules         []*guard.Guard // of Guards
 	input, output *schema
 	listed        json.RawMessage
+	taintStated   bool   // the entry says other than its marks do
 	normal        []byte // the canonical form that Digest covers, without the pin
 }
 

@@ -250,8 +250,8 @@ func (d *decoder) fields(ps []*ast.MappingValueNode, v reflect.Value, s spot) {
 			d.fail(at, "%s", unknown(name, v.Type()))
 			continue
 		}
-		if _, mapping := pairs(p.Value); mapping && known[i].laterMapping {
-			d.fail(at, "is not supported yet as a mapping; use a list")
+		if _, mapping := pairs(p.Value); mapping && known[i].mapping != "" {
+			d.named(p.Value, v.FieldByIndex(known[i].index), v.FieldByName(known[i].mapping), at)
 			continue
 		}
 		d.value(p.Value, v.FieldByIndex(known[i].index), at)
@@ -293,7 +293,7 @@ func because(doc string) string {
 type field struct {
 	key, fallback, doc string
 	required           bool
-	laterMapping       bool // the mapping form is known and not built yet
+	mapping            string // the field that takes the mapping form of a list of names
 	index              []int
 	typ                reflect.Type
 }
@@ -308,11 +308,22 @@ func fieldsOf(t reflect.Type) []field {
 		key, option, _ := strings.Cut(tag, ",")
 		out = append(out, field{
 			key: key, fallback: f.Tag.Get("default"), doc: f.Tag.Get("doc"),
-			required: option == "required", laterMapping: f.Tag.Get("later") == "mapping",
+			required: option == "required", mapping: f.Tag.Get("mapping"),
 			index: f.Index, typ: f.Type,
 		})
 	}
 	return out
+}
+
+// named reads the mapping form of a list of names: the list holds the names, and a
+// field beside it what each of them maps to.
+func (d *decoder) named(n ast.Node, list, mapping reflect.Value, s spot) {
+	d.entries(n, mapping, s)
+	names := reflect.MakeSlice(list.Type(), mapping.Len(), mapping.Len())
+	for i := range mapping.Len() {
+		names.Index(i).SetString(mapping.Index(i).FieldByName("Key").String())
+	}
+	list.Set(names)
 }
 
 func keysOf(t reflect.Type) []string {

@@ -18,16 +18,17 @@ type sampleRule struct {
 }
 
 type sampleTool struct {
-	Server    string         `yaml:"server,required" doc:"Where it runs."`
-	PerMinute *int           `yaml:"per_minute"`
-	Read      bool           `yaml:"read"`
-	Timeout   time.Duration  `yaml:"timeout" default:"20s"`
-	Rule      sampleRule     `yaml:"rule"`
-	Targets   []string       `yaml:"targets" later:"mapping"`
-	Key       SecretRef      `yaml:"key"`
-	Guards    Later          `yaml:"guards"`
-	Limit     *sampleNumeric `yaml:"limit"`
-	Place     Place          `yaml:"-"`
+	Server    string          `yaml:"server,required" doc:"Where it runs."`
+	PerMinute *int            `yaml:"per_minute"`
+	Read      bool            `yaml:"read"`
+	Timeout   time.Duration   `yaml:"timeout" default:"20s"`
+	Rule      sampleRule      `yaml:"rule"`
+	Targets   []string        `yaml:"targets" mapping:"Kinds"`
+	Kinds     Entries[string] `yaml:"-"`
+	Key       SecretRef       `yaml:"key"`
+	Guards    Later           `yaml:"guards"`
+	Limit     *sampleNumeric  `yaml:"limit"`
+	Place     Place           `yaml:"-"`
 }
 
 func (*sampleTool) Hints() map[string]string { return map[string]string{"rate": "per_minute"} }
@@ -104,7 +105,7 @@ func TestProblems(t *testing.T) {
 		{"twice", tool("server: t"), "t.yaml:5:5: tools.x.server: is given twice, first on line 4"},
 		{"twice among names", "version: 1\ntools: {x: {server: s}, x: {server: t}}", "t.yaml:2:25: tools.x: is given twice, first on line 2"},
 		{"later", tool("guards: {a: 1}"), "t.yaml:5:5: tools.x.guards: is not supported yet; remove the key"},
-		{"later as a mapping", tool("targets: {a: {kind: b}}"), "t.yaml:5:5: tools.x.targets: is not supported yet as a mapping; use a list"},
+		{"a mapping of another form", tool("targets: {a: {kind: b}}"), "t.yaml:5:15: tools.x.targets.a: wants text; this is a mapping"},
 		{"text for a number", tool(`per_minute: "3"`), "t.yaml:5:5: tools.x.per_minute: wants a whole number, 0 or more"},
 		{"negative", tool(`per_minute: -3`), "t.yaml:5:5: tools.x.per_minute: wants a whole number, 0 or more"},
 		{"octal", tool(`per_minute: 0o17`), "t.yaml:5:5: tools.x.per_minute: wants a whole number, 0 or more"},

@@ -16,7 +16,7 @@
 //	yaml:"key"            the key; "-" is not read
 //	yaml:"key,required"   its absence is an error
 //	default:"20s"         what an absent key means, in the file's own notation
-//	later:"mapping"       a list whose mapping form is known and not built yet
+//	mapping:"Kinds"       a list of names that may be a mapping, which the field Kinds then takes
 //	doc:"…"               one sentence for people, also the schema's description
 //
 // It may import the standard library and goccy/go-yaml, nothing else.

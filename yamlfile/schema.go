@@ -70,6 +70,9 @@ func structSchema(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, f := range fieldsOf(t) {
 		s := schemaOf(f.typ)
+		if beside, ok := t.FieldByName(f.mapping); ok && f.mapping != "" {
+			s = map[string]any{"anyOf": []any{s, schemaOf(beside.Type)}}
+		}
 		if f.doc != "" {
 			s["description"] = strings.TrimSpace(f.doc)
 			if f.typ == reflect.TypeFor[Later]() {

@@ -50,7 +50,7 @@ func kindTable() string {
 func verdictOf(c record.Code) record.Verdict {
 	switch c {
 	case record.CodePolicyAsks, record.CodeAboveLimit, record.CodeAlwaysAsks, record.CodeSourceNotShown, record.CodeNewQuestion,
-		record.CodeEffectUnsettled, record.CodeRepeatAsks:
+		record.CodeEffectUnsettled, record.CodeRepeatAsks, record.CodeTaintedTarget:
 		return record.RequiresApproval
 	case record.CodeAlreadyDone, record.CodeOutcomeUnknown, record.CodeInProgress, record.CodeFailed:
 		return record.Allow

@@ -30,6 +30,7 @@ type Boundary interface {
 	OpenRun(context.Context, identity.Caller, string) (record.Run, error)
 	Run(context.Context, identity.Caller, record.RunID) (record.Run, string, error)
 	StartTurn(context.Context, identity.Caller, record.RunID, []record.CallID) (record.Run, error)
+	StateInput(context.Context, identity.Caller, record.RunID, string) error
 	EndRun(context.Context, identity.Caller, record.RunID, string) (record.Run, error)
 	TransferRun(context.Context, identity.Caller, record.RunID, record.Owner) (record.Run, error)
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -81,6 +82,7 @@ func (d *door) withdrawDelegation(ctx context.Context, in *RunPath) (*runOutput,
 type openRunInput struct {
 	Body struct {
 		Label string `json:"label,omitempty" maxLength:"200" doc:"Your own name for the run; no credential."`
+		Input string `json:"user_input,omitempty" maxLength:"65536" doc:"What the user typed in its first turn, and nothing that was attached, quoted or retrieved. Only from a caller whose workload vouches."`
 	}
 }
 
@@ -88,7 +90,13 @@ func (d *door) openRun(ctx context.Context, in *openRunInput) (*runOutput, error
 	if !printable(in.Body.Label) {
 		return nil, invalid("body.label", "it holds a control character")
 	}
+	if c := caller(ctx); in.Body.Input != "" && !c.Vouches() {
+		return nil, d.refusal(c.Lacks(identity.Vouch)) // before there is a run
+	}
 	r, err := d.boundary.OpenRun(ctx, caller(ctx), in.Body.Label)
+	if err == nil && in.Body.Input != "" {
+		err = d.boundary.StateInput(ctx, caller(ctx), r.ID, in.Body.Input)
+	}
 	return d.run(r, "", err)
 }
 
@@ -152,7 +160,8 @@ func (d *door) showRun(ctx context.Context, in *RunPath) (*runOutput, error) {
 type startTurnInput struct {
 	RunPath
 	Body struct {
-		Keep []record.CallID `json:"keep,omitempty" maxItems:"200" nullable:"false" doc:"Calls of earlier turns that stay alive in the new one."`
+		Keep  []record.CallID `json:"keep,omitempty" maxItems:"200" nullable:"false" doc:"Calls of earlier turns that stay alive in the new one."`
+		Input string          `json:"user_input,omitempty" maxLength:"65536" doc:"What the user typed in this turn, and nothing that was attached, quoted or retrieved."`
 	}
 }
 
@@ -166,6 +175,9 @@ func (d *door) startTurn(ctx context.Context, in *startTurnInput) (*runOutput, e
 		}
 	}
 	r, err := d.boundary.StartTurn(ctx, caller(ctx), record.RunID(in.ID), in.Body.Keep)
+	if err == nil && in.Body.Input != "" {
+		err = d.boundary.StateInput(ctx, caller(ctx), r.ID, in.Body.Input)
+	}
 	return d.run(r, "", err)
 }
 

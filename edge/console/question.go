@@ -37,6 +37,8 @@ type questionView struct {
 	Why         string
 	Reasons     []reason
 	Targets     []named
+	Origins     []origin
+	Read        string // what the agent had read before
 	Arguments   node
 	Changed     *changed
 	Earlier     *earlier // the question that this one took the place of
@@ -164,6 +166,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	for _, t := range l.Call.Targets {
 		view.Targets = append(view.Targets, named{t.Argument, b.value(t.Value, 1)})
 	}
+	view.Origins, view.Read = originsOf(l.Call), readText(l.Call.Decision.Labels)
 	for _, r := range a.Answers {
 		view.Answers = append(view.Answers, givenOf(r, v))
 	}

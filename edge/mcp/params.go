@@ -185,7 +185,7 @@ func printable(s string) bool {
 // readVouch reads an orchestrator's statement. It is called only for a caller
 // that holds vouch; for anyone else the statement does not count.
 func readVouch(v []byte) (*dispatch.Vouch, *refusal) {
-	bad := refuse(codeInvalidParams, "_meta field %q must be {turn, response, position}", metaVouch)
+	bad := refuse(codeInvalidParams, "_meta field %q must be {turn, response, position, user_input}, of which user_input may be left out", metaVouch)
 	if v[0] != '{' {
 		return nil, bad
 	}
@@ -202,7 +202,14 @@ func readVouch(v []byte) (*dispatch.Vouch, *refusal) {
 	if !okTurn || turn < 1 || !okPosition || position < 0 || !okResponse || response == "" || !readable(response, 256) {
 		return nil, bad
 	}
-	return &dispatch.Vouch{Turn: record.Turn(turn), Response: response, Position: int(position)}, nil
+	input, ok := "", true
+	if raw, given := canon.Lookup(v, "user_input"); given {
+		input, ok = canon.Text(raw)
+	}
+	if !ok {
+		return nil, bad
+	}
+	return &dispatch.Vouch{Turn: record.Turn(turn), Response: response, Position: int(position), Input: input}, nil
 }
 
 func number(object []byte, name string) (int64, bool) {

@@ -17,6 +17,7 @@ func Why(code record.Code) string {
 		record.CodeSourceNotShown:  "it is not shown that a model proposed it in answer to its user",
 		record.CodeEffectUnsettled: "an earlier call for the same effect is not settled",
 		record.CodeRepeatAsks:      "the same was done a short while ago",
+		record.CodeTaintedTarget:   "the agent had read text from outside, and this does not come from the user",
 		record.CodeNewQuestion:     "an earlier question was for something else",
 	}[code]; ok {
 		return text

@@ -7,14 +7,14 @@ type names struct {
 	version, tool, args, amounts, principal, agent, run, call *ast.Term
 	targets, origins, approval, limits, env, time             *ast.Term
 
-	name, server, flags, annotations              *ast.Term
-	read, write, destructive, financial, sink     *ast.Term
-	id, issuer, tenant, scopes, claims            *ast.Term
-	groups, otherGroups, groupsKnown              *ast.Term
-	turn, labels, parent                          *ast.Term
-	source, route, attempt, purpose               *ast.Term
-	argument, kind, value, state, answers         *ast.Term
-	callsInTurn, callsInRun, autonomous, inputTag *ast.Term
+	name, server, flags, annotations                   *ast.Term
+	read, write, destructive, financial, sink, privacy *ast.Term
+	id, issuer, tenant, scopes, claims                 *ast.Term
+	groups, otherGroups, groupsKnown                   *ast.Term
+	turn, labels, parent                               *ast.Term
+	source, route, attempt, purpose                    *ast.Term
+	argument, kind, value, state, answers              *ast.Term
+	callsInTurn, callsInRun, autonomous, inputTag      *ast.Term
 }
 
 func newNames() names {
@@ -25,7 +25,7 @@ func newNames() names {
 		targets: t("targets"), origins: t("origins"), approval: t("approval"),
 		limits: t("limits"), env: t("env"), time: t("time"),
 		name: t("name"), server: t("server"), flags: t("flags"), annotations: t("annotations"),
-		read: t("read"), write: t("write"), destructive: t("destructive"), financial: t("financial"), sink: t("sink"),
+		read: t("read"), write: t("write"), destructive: t("destructive"), financial: t("financial"), sink: t("sink"), privacy: t("privacy"),
 		id: t("id"), issuer: t("issuer"), tenant: t("tenant"), scopes: t("scopes"), claims: t("claims"),
 		groups: t("groups"), otherGroups: t("other_groups"), groupsKnown: t("groups_known"),
 		turn: t("turn"), labels: t("labels"), parent: t("parent"),

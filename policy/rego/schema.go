@@ -34,7 +34,7 @@ const inputSchema = `{
       "name": {"type": "string"}, "server": {"type": "string"}, "version": {"type": "string"},
       "flags": {"type": "object", "additionalProperties": false, "properties": {
         "read": {"type": "boolean"}, "write": {"type": "boolean"}, "destructive": {"type": "boolean"},
-        "financial": {"type": "boolean"}, "sink": {"type": "boolean"}}},
+        "financial": {"type": "boolean"}, "sink": {"type": "boolean"}, "privacy": {"type": "boolean"}}},
       "annotations": {"type": "object", "additionalProperties": true}}},
     "args": {"type": "object", "additionalProperties": true},
     "amounts": {"type": "object", "additionalProperties": {"type": "number"}},

@@ -71,6 +71,11 @@ func (w *writer) rest(ready prepared) error {
 	if err := w.putPasskey(f.Passkey); err != nil {
 		return err
 	}
+	if f.Lineage != nil {
+		if err := w.putLineage(*f.Lineage); err != nil {
+			return err
+		}
+	}
 	for _, a := range f.Approvals {
 		var tool string
 		if f.Call != nil { // a question is always asked with its call
@@ -138,6 +143,15 @@ func (w *writer) premise(f record.Facts) error {
 	}
 	if err := w.passkeysStay(p.Passkeys); err != nil {
 		return err
+	}
+	if p.Lineage != "" {
+		l, err := w.lineage(lineageKey{p.Tenant, p.Lineage})
+		if err != nil {
+			return err
+		}
+		if l.Version != p.Labels {
+			return refuse("the lineage's labels changed")
+		}
 	}
 	for _, seen := range p.Seen {
 		var now int64

@@ -40,6 +40,9 @@ type Store struct {
 	readers *sqlitex.Pool
 	writer  *writer
 	runs    *runCache
+
+	lineages *lineageCache
+
 	closing sync.Once
 	closed  error
 }
@@ -63,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: o.Log, lock: lock, runs: newRunCache()}
+	s := &Store{log: o.Log, lock: lock, runs: newRunCache(), lineages: newLineageCache()}
 	if err := s.open(ctx, path, o); err != nil {
 		_ = lock.Close()
 		return nil, record.Because(record.Unavailable, err, "the store %s cannot be opened", path)
@@ -90,7 +93,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	w, err := newWriter(conn, s.runs, o)
+	w, err := newWriter(conn, s.runs, s.lineages, o)
 	if err != nil {
 		return errors.Join(err, readers.Close(), conn.Close())
 	}

@@ -37,6 +37,9 @@ type writer struct {
 	rejections atomic.Int64 // how many rows; readers skip the table while there is none
 	runs       *runCache
 	fresh      map[runKey]record.Run // runs the open transaction wrote
+
+	lineages      *lineageCache
+	freshLineages map[lineageKey]record.Lineage // lineages the open transaction wrote
 }
 
 type counterKey struct {
@@ -76,9 +79,9 @@ func prepare(f record.Facts) prepared {
 	return p
 }
 
-func newWriter(conn *sqlite.Conn, runs *runCache, o Options) (*writer, error) {
+func newWriter(conn *sqlite.Conn, runs *runCache, lineages *lineageCache, o Options) (*writer, error) {
 	w := &writer{
-		conn: conn, log: o.Log, batch: o.Batch, pause: o.testOnlyPause, runs: runs,
+		conn: conn, log: o.Log, batch: o.Batch, pause: o.testOnlyPause, runs: runs, lineages: lineages,
 		in: make(chan *request, o.Batch), quit: make(chan struct{}), done: make(chan struct{}), broken: make(chan struct{}),
 	}
 	w.forget()
@@ -249,6 +252,8 @@ func (w *writer) forget() {
 	w.dirty = make(map[counterKey]struct{})
 	w.fresh = make(map[runKey]record.Run)
 	w.runs.clear()
+	w.freshLineages = make(map[lineageKey]record.Lineage)
+	w.lineages.clear()
 }
 
 // publish shows readers what the commit made true.
@@ -256,6 +261,10 @@ func (w *writer) publish() {
 	for k, r := range w.fresh {
 		w.runs.put(k, r)
 		delete(w.fresh, k)
+	}
+	for k, l := range w.freshLineages {
+		w.lineages.committed(k, l)
+		delete(w.freshLineages, k)
 	}
 	if len(w.counters) > 200_000 {
 		w.counters = make(map[counterKey]record.Level)

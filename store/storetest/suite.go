@@ -59,6 +59,7 @@ func Run(t *testing.T, open Open) {
 		"Asked":            asked,
 		"Fresh":            fresh,
 		"Follow":           follow,
+		"Lineages":         lineages,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
