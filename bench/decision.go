@@ -276,6 +276,8 @@ func (nothing) Lineage(context.Context, record.TenantID, record.LineageID) (reco
 	return record.Lineage{}, nil
 }
 
+func (nothing) Epoch(context.Context, record.Owner) (int64, error) { return 0, nil }
+
 func (nothing) Generation(context.Context) (int64, string, error) { return 0, "", nil }
 
 // nobody reaches no tool; nothing here is dispatched.
