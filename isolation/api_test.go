@@ -76,7 +76,7 @@ func match(t testing.TB, kind string, there, tested []string) {
 // to makes an ask of one HTTP request. Braces in path and body name the target's parts.
 func to(method, path string, body ...string) func(*world, credentials, target) reply {
 	return func(w *world, c credentials, t target) reply {
-		q := request{method: method, path: t.fill(path), stream: strings.Contains(path, "/stream")}
+		q := request{method: method, path: t.fill(path), stream: strings.Contains(path, "/stream") || path == "/v1/approvals/events"}
 		if len(body) > 0 {
 			q.body = t.fill(body[0])
 		}
@@ -238,6 +238,8 @@ func approvalRows() []row {
 	return []row{
 		{name: "list-approvals", door: viewing, object: asked, ask: to(get, "/v1/approvals?limit=500"), may: may,
 			own: the(proposers, persons, strangers).but(may...), done: only(may, theApproval), unlike: true},
+		{name: "stream-approvals", door: viewing, object: asked, ask: to(get, "/v1/approvals/events"), may: may,
+			own: the(proposers, persons, strangers).but(may...), done: only(may, theApproval), unlike: true, together: true},
 		{name: "show-approval", door: viewing, object: asked, ask: to(get, "/v1/approvals/{approval}"), may: may, done: theApproval},
 		// This question wants no passkey, so that there is nothing to prove.
 		{name: "approval-evidence", door: viewing, object: asked, ask: to(get, "/v1/approvals/{approval}/evidence"), lacks: the(readers, who{"approver"})},
@@ -301,6 +303,7 @@ func otherRows() []row {
 		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
 		{name: "list-alerts", door: reading, object: asked, ask: to(get, "/v1/alerts"), may: readers, own: strangers, unlike: true},
+		{name: "show-me", door: viewing, object: asked, ask: to(get, "/v1/me"), own: the(proposers, persons, readers, strangers), unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},
 	}
 }
