@@ -66,8 +66,8 @@ func TestBadEntries(t *testing.T) {
 
 func TestBadServers(t *testing.T) {
 	for _, c := range []struct{ name, server, want string }{
-		{"neither", "{stateless: true}", "servers.s: needs exactly one of url and command"},
-		{"both", "{url: https://a/mcp, command: [a]}", "servers.s: needs exactly one of url and command"},
+		{"neither", "{stateless: true}", "servers.s: needs exactly one of url, command, queries, operations and files"},
+		{"both", "{url: https://a/mcp, command: [a]}", "servers.s: needs exactly one of url, command, queries, operations and files"},
 		{"no URL", "{url: helpdesk}", "servers.s.url: wants an http(s) URL with a host and without user, password or fragment"},
 		{"password", "{url: https://u:p@a/mcp}", "servers.s.url: wants an http(s) URL with a host and without user, password or fragment"},
 		{"file", "{url: file:///etc/passwd}", "servers.s.url: wants an http(s) URL with a host and without user, password or fragment"},

@@ -93,7 +93,7 @@ func (v *Invoker) open(s *registry.Server) (*opened, error) {
 	}
 	f, err := Parse(filepath.Base(s.Operations), text)
 	if err != nil {
-		return nil, record.Errorf(record.Unavailable, "the operations of server %s are not valid:\n%w", s.Name, err)
+		return nil, record.Errorf(record.Unavailable, "the operations of server %s are not valid: %w", s.Name, err)
 	}
 	now := &opened{text: text}
 	if now.operations, now.offers, err = f.operations(); err != nil {
