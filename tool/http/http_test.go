@@ -397,3 +397,37 @@ func TestDocumentedSample(t *testing.T) {
 	}
 	showsEveryKey(t, string(text))
 }
+
+// Plain HTTP goes to the networks of the file and nowhere else, not even to a public
+// address that TLS may go to; nothing goes where Placet itself listens (rule K2).
+func TestWhereConnectionsGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		base, address string
+		dialled       bool
+	}{
+		"plain in a network":      {"http://orders.test:80", "127.0.0.9", true},
+		"plain in public":         {"http://orders.test:80", "8.8.8.8", false},
+		"plain in another":        {"http://orders.test:80", "10.0.0.1", false},
+		"TLS in public":           {"https://orders.test", "8.8.8.8", true},
+		"TLS in a network":        {"https://orders.test", "127.0.0.9", true},
+		"TLS in another":          {"https://orders.test", "10.0.0.1", false},
+		"metadata":                {"https://orders.test", "169.254.169.254", false},
+		"Placet itself":           {"https://orders.test:8088", "127.0.0.1", false},
+		"Placet by its name":      {"https://placet.test", "8.8.8.8", false},
+		"Placet's other port":     {"https://placet.test:444", "8.8.8.8", true},
+		"a number as a host":      {"https://2130706433", "8.8.8.8", false},
+		"an address in a network": {"https://127.0.0.9", "8.8.8.8", true},
+	} {
+		var dialled []string
+		o := Options{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			dialled = append(dialled, address)
+			return nil, errors.New("nobody is there")
+		}}
+		o.World.Resolver = resolver{netip.MustParseAddr(c.address)}
+		o.World.Listeners = []string{"127.0.0.1:8088", "placet.test:443"}
+		v := open(t, o)
+		if out := v.invoke(t.Context(), work(t, v, c.base, good)); out.Sent || out.Err == nil || (len(dialled) == 1) != c.dialled {
+			t.Errorf("%s: %+v, dialled %v", name, out, dialled)
+		}
+	}
+}
