@@ -33,7 +33,7 @@ func parsePath(text string) ([]segment, error) {
 		switch {
 		case p == "" && i == len(parts)-1:
 		case p == "" || s.parameter == "" && guard.Segment(p) != nil:
-			return nil, errors.New("has a part that is empty, . or ..")
+			return nil, errors.New("has an empty part, or one that means this folder or the one above")
 		case !plainSegment.MatchString(s.before) || !plainSegment.MatchString(s.after) || s.parameter != "" && !parameterName.MatchString(s.parameter):
 			return nil, errors.New("wants plain characters and at most one {name} between two slashes, and no query")
 		}
