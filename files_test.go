@@ -11,6 +11,7 @@ import (
 
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -27,7 +28,7 @@ type folderHouse struct {
 }
 
 // openFolder writes a registry, locks what its servers offer, and opens it.
-func openFolder(t *testing.T, registryText string, files map[string]string) *folderHouse {
+func openFolder(t *testing.T, registryText string, files map[string]string, change ...func(*Options)) *folderHouse {
 	t.Helper()
 	h := &folderHouse{t: t, dir: t.TempDir()}
 	registryText = strings.ReplaceAll(registryText, "DIR", h.dir)
@@ -35,7 +36,7 @@ func openFolder(t *testing.T, registryText string, files map[string]string) *fol
 		files = map[string]string{}
 	}
 	files["tools.yaml"] = registryText
-	files["placet.yaml"] = "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: sqlite:state/state.db\nregistry: [tools.yaml]\n"
+	files["placet.yaml"] += "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: sqlite:state/state.db\nregistry: [tools.yaml]\n"
 	for name, text := range files {
 		path := filepath.Join(h.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -56,7 +57,11 @@ func openFolder(t *testing.T, registryText string, files map[string]string) *fol
 	if h.issuer, err = identity.NewLocal(LocalIssuer, rand.Reader, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	if h.p, err = Open(t.Context(), Options{Config: c, Local: h.issuer, Tenants: []string{"acme", "globex"}}); err != nil {
+	o := Options{Config: c, Local: h.issuer, Tenants: []string{"acme", "globex"}}
+	for _, f := range change {
+		f(&o)
+	}
+	if h.p, err = Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.p.Close() })
@@ -71,7 +76,7 @@ func (h *folderHouse) lock() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	servers := OpenServers(toolmcp.Options{}, nil)
+	servers := OpenServers(toolmcp.Options{}, guard.World{})
 	defer servers.Close()
 	lock := registry.NewLock()
 	for _, q := range unlocked.Quarantined() {

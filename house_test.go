@@ -53,6 +53,7 @@ var house = map[string][]string{
 	"store/sqlite":    {"canon", "dispatch", "record"},
 	"store/storetest": {"canon", "dispatch", "record"},
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
+	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},

@@ -165,7 +165,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	p.servers = OpenServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
-		Own: credentials{p.profiles}.own}, o.ownFiles())
+		Own: credentials{p.profiles}.own}, o.world())
 	p.servers.local = handlers
 	var away dispatch.Delegations
 	if p.sources != nil {

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/tool/file"
+	toolhttp "github.com/placet-dev/placet/tool/http"
 	"github.com/placet-dev/placet/tool/local"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
@@ -28,11 +30,15 @@ type Servers struct {
 	kinds map[registry.Kind]reach
 }
 
-// OpenServers makes the ways to reach tools. own are the files of Placet itself,
-// which no tool may reach.
-func OpenServers(mcp toolmcp.Options, own []string) *Servers {
+// OpenServers makes the ways to reach tools. world finds hosts, and says what of
+// Placet itself no tool may reach.
+func OpenServers(mcp toolmcp.Options, world guard.World) *Servers {
 	s := &Servers{MCP: toolmcp.New(mcp)}
-	s.kinds = map[registry.Kind]reach{registry.KindMCP: s.MCP, registry.KindFiles: file.New(file.Options{Own: own})}
+	s.kinds = map[registry.Kind]reach{
+		registry.KindMCP:        s.MCP,
+		registry.KindFiles:      file.New(file.Options{Own: world.Files}),
+		registry.KindOperations: toolhttp.New(toolhttp.Options{World: world, Now: mcp.Now, Log: mcp.Log, Version: mcp.Version}),
+	}
 	return s
 }
 

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/netip"
 	neturl "net/url"
 	"regexp"
@@ -195,22 +194,12 @@ func (h hosts) resolves(ctx context.Context, n hostname, port string, w World) *
 	if refusal != nil {
 		return refusal
 	}
-	for _, l := range w.Listeners {
-		own, ownPort, err := net.SplitHostPort(l)
-		if err != nil || port != "" && port != ownPort {
-			continue
-		}
-		self, err := netip.ParseAddr(own)
-		if err != nil {
-			if strings.EqualFold(own, n.name) && port != "" {
-				return private("Placet's own address")
-			}
-			continue
-		}
-		for _, a := range addresses {
-			if a == self.Unmap() || self.IsUnspecified() && (a.IsLoopback() || a.IsUnspecified()) {
-				return private("Placet's own address")
-			}
+	if port != "" && w.Listens(n.name, port) {
+		return private("Placet's own address")
+	}
+	for _, a := range addresses {
+		if w.Listens(a.String(), port) {
+			return private("Placet's own address")
 		}
 	}
 	return nil

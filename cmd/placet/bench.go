@@ -7,6 +7,7 @@ import (
 
 	placet "github.com/placet-dev/placet"
 	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
@@ -32,7 +33,7 @@ func (p *program) bench(ctx context.Context, f configFlag) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers := placet.OpenServers(toolmcp.Options{LookupEnv: p.env, Version: version(), Own: checked.Own}, nil)
+	servers := placet.OpenServers(toolmcp.Options{LookupEnv: p.env, Version: version(), Own: checked.Own}, guard.World{}) // no operation is called here
 	return &bench{cfg, checked, servers}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -43,7 +42,7 @@ func (a answer) reached(mayAsk bool) dispatch.Reached {
 	out := dispatch.Reached{Sent: a.sent}
 	switch {
 	case a.status != 0:
-		out.Refused = refusedStatus(a.status) || a.fault != nil && refusedCode(a.fault.code)
+		out.Refused = dispatch.RefusedStatus(a.status) || a.fault != nil && refusedCode(a.fault.code)
 		out.Err = a.failure()
 	case a.fault != nil:
 		out.Refused = refusedCode(a.fault.code)
@@ -82,15 +81,6 @@ func (a answer) readResult(out *dispatch.Reached, mayAsk bool) {
 	default:
 		out.Asks, out.Result = asks, a.result
 	}
-}
-
-// refusedStatus lists the statuses of a refusal before execution.
-func refusedStatus(status int) bool {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
 }
 
 // refusedCode lists the JSON-RPC errors of a refusal before execution: unknown

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/registry"
@@ -35,22 +34,4 @@ func (v *Invoker) own(ctx context.Context, s *registry.Server) (Own, error) {
 		return Own{}, fmt.Errorf("credential %s: %w", s.Credential, err)
 	}
 	return o, nil
-}
-
-// attach puts a credential on a request: in one header, with one value.
-func attach(req *http.Request, c dispatch.Credential) {
-	if c.Header != "" {
-		req.Header[http.CanonicalHeaderKey(c.Header)] = []string{c.Value}
-	}
-}
-
-// unauthorized tells the source of a credential that a server refused it.
-func unauthorized(c dispatch.Credential, status int) bool {
-	if c.None() || status != http.StatusUnauthorized && status != http.StatusForbidden {
-		return false
-	}
-	if status == http.StatusUnauthorized && c.Refused != nil {
-		c.Refused()
-	}
-	return true
 }

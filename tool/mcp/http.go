@@ -97,7 +97,7 @@ func (r *remote) post(ctx context.Context, body *outgoing, q *request, c dispatc
 			req, wrote = traced(req)
 		}
 	}
-	attach(req, c)
+	c.Attach(req.Header)
 	resp, err := r.wire.rt.RoundTrip(req)
 	if err != nil {
 		// Our transport has written nothing before it reads the body, unless the
@@ -176,7 +176,7 @@ func (r *remote) close(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, cancelWait)
 	defer stop()
 	req := r.request(ctx, http.MethodDelete)
-	attach(req, r.opened)
+	r.opened.Attach(req.Header)
 	if resp, err := r.wire.rt.RoundTrip(req); err == nil {
 		resp.Body.Close()
 	}

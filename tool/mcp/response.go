@@ -33,7 +33,7 @@ func (r *remote) failed(resp *http.Response, id int64, q *request) answer {
 	if resp.StatusCode >= 300 && resp.StatusCode <= 399 {
 		a.err = fmt.Errorf("the server answered with a redirect (status %d), which is not followed", resp.StatusCode)
 	}
-	if unauthorized(q.credential, resp.StatusCode) {
+	if q.credential.Unwelcome(resp.StatusCode) {
 		a.err = fmt.Errorf("%w: %w", errCredential, a.err)
 	}
 	switch {

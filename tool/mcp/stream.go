@@ -134,7 +134,7 @@ func (r *remote) resume(ctx context.Context, last string, c dispatch.Credential)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	attach(req, c)
+	c.Attach(req.Header)
 	resp, err := r.wire.rt.RoundTrip(req)
 	if err != nil {
 		return nil, err
