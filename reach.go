@@ -11,6 +11,7 @@ import (
 	"github.com/placet-dev/placet/tool/file"
 	"github.com/placet-dev/placet/tool/local"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
+	"github.com/placet-dev/placet/tool/query"
 )
 
 // reach is one way to reach tools.
@@ -32,7 +33,8 @@ type Servers struct {
 // which no tool may reach.
 func OpenServers(mcp toolmcp.Options, own []string) *Servers {
 	s := &Servers{MCP: toolmcp.New(mcp)}
-	s.kinds = map[registry.Kind]reach{registry.KindMCP: s.MCP, registry.KindFiles: file.New(file.Options{Own: own})}
+	s.kinds = map[registry.Kind]reach{registry.KindMCP: s.MCP, registry.KindFiles: file.New(file.Options{Own: own}),
+		registry.KindQueries: query.New(query.Options{Own: own})}
 	return s
 }
 
