@@ -157,6 +157,7 @@ func TestQueriesOnPostgreSQL(t *testing.T) {
 	})
 	t.Run("read only", p.testReadOnly)
 	t.Run("types", p.testTypes)
+	t.Run("the documented sample", p.testSample)
 	t.Run("a commit without an answer", p.testLostCommit)
 	t.Run("a database that is away", p.testAway)
 }
@@ -232,6 +233,25 @@ func (p *postgres) testTypes(t *testing.T) {
 	if out := fmt.Sprintf("%s %+v", a.Result, *a.Call.Outcome); strings.Contains(out, "secret") {
 		t.Errorf("the value is in %s", out)
 	}
+}
+
+// The sample in the documentation works, in the schema that the connection string names.
+func (p *postgres) testSample(t *testing.T) {
+	p.t = t
+	p.do(`CREATE SCHEMA sample; GRANT USAGE ON SCHEMA sample TO agents; CREATE TABLE sample.orders (id text, tenant text, customer_id text, placed_at date, state text, amount numeric(12,2), currency text);
+		GRANT SELECT ON sample.orders TO agents; INSERT INTO sample.orders VALUES ('a', 'acme', 'cus_1', '2026-01-02', 'paid', 1200, 'EUR'), ('b', 'acme', 'cus_1', '2026-03-04', 'open', 80, 'EUR'), ('c', 'globex', 'cus_1', '2026-03-04', 'open', 80, 'EUR')`)
+	text, err := os.ReadFile("docs/sample/queries/orders_for_customer.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"queries/orders_for_customer.sql": string(text)}
+	house := p.settings(p.dsn("agents") + "&search_path=sample")
+	maps.Copy(house, files)
+	h := openFolder(t, readTools(files), house)
+	anna := h.caller("acme", "anna")
+	b := `{"id":"b","placed_at":"2026-03-04","state":"open","amount":"80.00","currency":"EUR"}`
+	h.wants(h.do(anna, "orders_for_customer", `{"customer_id":"cus_1","since":"2026-02-01"}`), record.Succeeded, `"rows":[`+b+`],"more":false`)
+	h.wants(h.do(anna, "orders_for_customer", `{"customer_id":"cus_1"}`), record.Succeeded, `"rows":[`+b+`,{"id":"a","placed_at":"2026-01-02"`)
 }
 
 // testLostCommit: the answer to COMMIT is lost on the way. The change is done, and

@@ -465,7 +465,7 @@ func (c *pinCache) check(t *registry.Tool, offer registry.Offer) error {
 }
 
 func sameOffer(a, b registry.Offer) bool {
-	return a.Name == b.Name && a.Title == b.Title && a.Description == b.Description &&
+	return a.Name == b.Name && a.Title == b.Title && a.Description == b.Description && a.Definition == b.Definition &&
 		string(a.InputSchema) == string(b.InputSchema) && string(a.OutputSchema) == string(b.OutputSchema) &&
-		string(a.Annotations) == string(b.Annotations) && a.Definition == b.Definition
+		string(a.Annotations) == string(b.Annotations)
 }

@@ -52,7 +52,16 @@ func TestSchemaIsCurrent(t *testing.T) {
 // sampleOffers is what the sample's servers would say; sample/tools.lock is made of it.
 func sampleOffers() map[string]Offer {
 	text := func(name string) string { return `"` + name + `":{"type":"string"}` }
+	query, err := os.ReadFile("../docs/sample/queries/orders_for_customer.sql")
+	if err != nil {
+		panic(err) // the sample is part of this tree
+	}
 	return map[string]Offer{
+		"orders_for_customer": {Name: "orders_for_customer", Description: "Orders of one customer, the newest first.", Definition: string(query),
+			Annotations: []byte(`{"readOnlyHint":true,"openWorldHint":false}`),
+			InputSchema: []byte(`{"type":"object","additionalProperties":false,"required":["customer_id"],"properties":{
+				"customer_id":{"type":"string","maxLength":20,"pattern":"^cus_[0-9]+$","description":"ID of the customer."},
+				"since":{"type":"string","maxLength":10,"pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}$","description":"Only those from this day on, such as 2026-11-30."}}}`)},
 		"read_ticket":   offer("read_ticket", text("ticket_id"), "ticket_id"),
 		"issue_refund":  offer("refund.create", text("order_id")+`,"amount":{"type":"number"},`+text("currency")+","+text("request_id"), "order_id", "amount", "request_id"),
 		"send_email":    offer("send_email", text("to")+","+text("subject")+","+text("body"), "to"),
@@ -68,7 +77,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	l := NewLock()
 	l.Servers["files"] = ServerPin{Package: "@modelcontextprotocol/server-filesystem", Version: "2026.8.31", Integrity: "sha512-sample"}
 	l.Servers["ledger"] = ServerPin{Executable: canon.Of("sample")}
-	servers := map[string]string{"read_file": "files", "write_file": "files", "close_account": "ledger"}
+	servers := map[string]string{"read_file": "files", "write_file": "files", "close_account": "ledger", "orders_for_customer": "warehouse"}
 	for name, o := range sampleOffers() {
 		p, err := PinOf(o)
 		if err != nil {
@@ -106,7 +115,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "max_rows", "record_arguments", "retention", "feeds",
+	for _, key := range []string{"taint", "results", "reconcile", "compensate", "schema", "record_arguments", "retention", "feeds",
 		"unseen", "privacy", "dry_run", "network", "data", "asked_for", "names", "directory", "links_from", "given", "dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
@@ -114,7 +123,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	later["tools.x.approval.passkey"] = tool("approval", "{passkey: true}")
 	later["tools.x.targets"] = tool("targets", "{event_id: {kind: event}}")
 	later["tools.x.retry"] = tool("retry", "reconcile")
-	for _, key := range []string{"queries", "database", "lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
+	for _, key := range []string{"lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
 		later["servers.s."+key] = server(key, "x")
 	}
 	for path, text := range later {
@@ -124,7 +133,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
-		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "effect", "repeat", "errors", "mode", "instead"} {
+		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "effect", "repeat", "errors", "mode", "instead", "max_rows"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

@@ -12,6 +12,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 const orders = `/*
@@ -225,4 +226,26 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: %d bytes behind it, SQLite finds %q, we %q", q.SQL, trailing, found, q.Names)
 		}
 	})
+}
+
+// The sample in the documentation is read, and is what its lock holds.
+func TestDocumentedSample(t *testing.T) {
+	s, err := registry.Load([]string{"../../docs/sample/tools.yaml"}, registry.Options{Environment: "production"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, ok := s.Tool("orders_for_customer")
+	if !ok {
+		t.Fatal("the sample's query is not callable")
+	}
+	server, _ := s.Server(tool.Server)
+	v := New(Options{})
+	defer v.Close()
+	offer, err := v.Offer(t.Context(), server, tool.Upstream, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Pin.Check(offer); err != nil {
+		t.Error(err)
+	}
 }
