@@ -184,7 +184,11 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	if len(c.Credentials) > 0 {
 		digest = append(digest, describe(c.Credentials))
 	}
-	a.Overrides = append(a.Overrides, snapshot.Overrides()...)
+	weak, err := checkQueries(snapshot)
+	if err != nil {
+		return dispatch.Active{}, err
+	}
+	a.Overrides = append(append(a.Overrides, snapshot.Overrides()...), weak...)
 	a.Digest = canon.Of("placet/active/1", digest...).String()
 	return a, nil
 }

@@ -25,6 +25,9 @@ var _ dispatch.Credentials = credentials{}
 // Obtain implements dispatch.Credentials. A command has its credential in its
 // environment since it was started; its calls carry nothing.
 func (c credentials) Obtain(ctx context.Context, who identity.Caller, s *registry.Server, t *registry.Tool) (dispatch.Credential, error) {
+	if s.Kind == registry.KindQueries {
+		return c.connection(s)
+	}
 	a, err := c.profiles.Obtain(ctx, s.Credential, credential.Ask{Owner: who.Owner(), Subject: subjectOf(who), Scope: t.Scope})
 	if err != nil {
 		return dispatch.Credential{}, err
@@ -159,6 +162,8 @@ func (p *Placet) credentialProblem(s *registry.Server) string {
 	switch {
 	case !ok:
 		return fmt.Sprintf("there is no profile %q; profiles are credentials in %s", s.Credential, p.o.Config.File())
+	case s.Kind == registry.KindQueries:
+		return connectionProblem(profile)
 	case profile.Type == credential.None:
 		return ""
 	case command && (profile.Type != credential.Static || profile.Variable == ""):

@@ -36,7 +36,9 @@ func openFolder(t *testing.T, registryText string, files map[string]string, chan
 		files = map[string]string{}
 	}
 	files["tools.yaml"] = registryText
-	files["placet.yaml"] += "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: sqlite:state/state.db\nregistry: [tools.yaml]\n"
+	if !strings.Contains(files["placet.yaml"], "version:") { // else the test's own
+		files["placet.yaml"] += "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: sqlite:state/state.db\nregistry: [tools.yaml]\n"
+	}
 	for name, text := range files {
 		path := filepath.Join(h.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

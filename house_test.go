@@ -56,6 +56,7 @@ var house = map[string][]string{
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
+	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},
 	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},

@@ -13,6 +13,7 @@ import (
 	toolhttp "github.com/placet-dev/placet/tool/http"
 	"github.com/placet-dev/placet/tool/local"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
+	"github.com/placet-dev/placet/tool/query"
 )
 
 // reach is one way to reach tools.
@@ -37,6 +38,7 @@ func OpenServers(mcp toolmcp.Options, world guard.World) *Servers {
 	s.kinds = map[registry.Kind]reach{
 		registry.KindMCP:        s.MCP,
 		registry.KindFiles:      file.New(file.Options{Own: world.Files}),
+		registry.KindQueries:    query.New(query.Options{Own: world.Files}),
 		registry.KindOperations: toolhttp.New(toolhttp.Options{World: world, Now: mcp.Now, Log: mcp.Log, Version: mcp.Version}),
 	}
 	return s

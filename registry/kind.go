@@ -52,6 +52,8 @@ func (b *builder) kind(place yamlfile.Place, path string, s *Server, e ServerEnt
 		b.fail(place, path+".credential", "is needed: a static profile whose value is the connection string")
 	case s.Kind == KindQueries && e.Database != "postgres" && (!sqlite || !filepath.IsAbs(file)):
 		b.fail(place, path+".database", "wants postgres, or sqlite: and an absolute path")
+	case s.Kind == KindQueries && sqlite && e.Credential != "":
+		b.fail(place, path+".credential", "is for postgres; an SQLite file needs none")
 	case s.Kind == KindQueries && sqlite && guard.Meets(file, b.options.Own):
 		b.fail(place, path+".database", "reaches files of Placet itself")
 	}

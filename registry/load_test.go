@@ -76,6 +76,11 @@ func TestBadServers(t *testing.T) {
 		{"moving version", "{command: [npx, -y, pkg@latest]}", "servers.s.command: must name one exact version of the package it fetches, such as name@1.2.3"},
 		{"no version", "{command: [uvx, mcp-server-git]}", "servers.s.command: must name one exact version of the package it fetches, such as name@1.2.3"},
 		{"a folder", "{command: [go, run, ./cmd/x]}", "servers.s.command: must name one exact version of the package it fetches, such as name@1.2.3"},
+		{"queries on nothing", "{queries: q}", "servers.s.database: wants postgres, or sqlite: and an absolute path"},
+		{"queries on a path", "{queries: q, database: sqlite:a.db}", "servers.s.database: wants postgres, or sqlite: and an absolute path"},
+		{"queries on postgres", "{queries: q, database: postgres}", "servers.s.credential: is needed: a static profile whose value is the connection string"},
+		{"queries with a secret", "{queries: q, database: 'sqlite:/a.db', credential: c}", "servers.s.credential: is for postgres; an SQLite file needs none"},
+		{"a database alone", "{url: https://a/mcp, database: postgres}", "servers.s.database: is for servers with queries"},
 		{"later", "{url: https://a/mcp, same_user: accepted}", "servers.s.same_user: is not supported yet; remove the key"},
 		{"later lease", "{lease: true}", "servers.s.lease: is not supported yet; remove the key"},
 	} {

@@ -25,10 +25,19 @@ func (b *builder) fileTools(f File, lock *Lock) {
 		if !b.present(t) {
 			continue
 		}
+		switch path := "tools." + t.Name + ".max_rows"; {
+		case t.MaxRows < 0 || t.MaxRows > maxRows:
+			b.fail(e.Place, path, "must be at most %d", maxRows)
+		case t.MaxRows > 0 && server.Kind != KindQueries:
+			b.fail(e.Place, path, "is for tools of a server with queries")
+		}
 		b.pinTool(t, lock)
 		b.finish(t)
 	}
 }
+
+// maxRows bounds what one call of a named query may return.
+const maxRows = 10_000
 
 // tool checks an entry and fills its gaps; nil means that it was refused.
 func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *Tool {

@@ -25,7 +25,7 @@ func (s *Snapshot) Overrides() []Override {
 		add := func(setting, detail string) {
 			out = append(out, Override{setting, "server " + v.Name, detail, v.Place})
 		}
-		if v.Stateless && !v.Inproc {
+		if v.Stateless && !v.Inproc && v.Kind == KindMCP {
 			add("stateless", "sessions at this server may be shared between principals")
 		}
 		if v.InputRequired {

@@ -52,7 +52,16 @@ func TestSchemaIsCurrent(t *testing.T) {
 // sampleOffers is what the sample's servers would say; sample/tools.lock is made of it.
 func sampleOffers() map[string]Offer {
 	text := func(name string) string { return `"` + name + `":{"type":"string"}` }
+	query, err := os.ReadFile("../docs/sample/queries/orders_for_customer.sql")
+	if err != nil {
+		panic(err) // the sample is part of this tree
+	}
 	return map[string]Offer{
+		"orders_for_customer": {Name: "orders_for_customer", Description: "Orders of one customer, the newest first.", Definition: string(query),
+			Annotations: []byte(`{"readOnlyHint":true,"openWorldHint":false}`),
+			InputSchema: []byte(`{"type":"object","additionalProperties":false,"required":["customer_id"],"properties":{
+				"customer_id":{"type":"string","maxLength":20,"pattern":"^cus_[0-9]+$","description":"ID of the customer."},
+				"since":{"type":"string","maxLength":10,"pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}$","description":"Only those from this day on, such as 2026-11-30."}}}`)},
 		"read_ticket":   offer("read_ticket", text("ticket_id"), "ticket_id"),
 		"issue_refund":  offer("refund.create", text("order_id")+`,"amount":{"type":"number"},`+text("currency")+","+text("request_id"), "order_id", "amount", "request_id"),
 		"send_email":    offer("send_email", text("to")+","+text("subject")+","+text("body"), "to"),
@@ -70,7 +79,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	l := NewLock()
 	l.Servers["files"] = ServerPin{Package: "@modelcontextprotocol/server-filesystem", Version: "2026.8.31", Integrity: "sha512-sample"}
 	l.Servers["ledger"] = ServerPin{Executable: canon.Of("sample")}
-	servers := map[string]string{"read_file": "files", "write_file": "files", "close_account": "ledger"}
+	servers := map[string]string{"read_file": "files", "write_file": "files", "close_account": "ledger", "orders_for_customer": "warehouse"}
 	for name, o := range sampleOffers() {
 		p, err := PinOf(o)
 		if err != nil {
