@@ -78,6 +78,7 @@ type asked struct {
 	answers       int
 	approved      bool
 	settled       bool
+	edited        bool // by the call that names it
 }
 
 // verdict is what the walk makes of an item. Repair acts on it.
@@ -241,7 +242,7 @@ func (c *Checker) between(m *Message) {
 			}
 		case i.Kind == Call && !i.Provider:
 			called, said = true, i
-		case i.Kind == Assistant && called && c.format == Messages:
+		case i.Kind == Assistant && called && c.format == Messages && !interleaved(m):
 			c.at(CodeTextBetween, i, "text after a call in the same message")
 		case i.Kind == Marker, i.Kind == ApprovalRequest, i.Kind == ApprovalResponse:
 		case c.grammar.breaks == nil || slices.Contains(c.grammar.breaks, i.Kind):
@@ -270,6 +271,12 @@ func (c *Checker) between(m *Message) {
 			o.broken = o.broken || o.result < 0 && !closes[o.id]
 		}
 	}
+}
+
+// interleaved reports whether a message has reasoning or provider-run calls, whose
+// order is the model's and may not be touched.
+func interleaved(m *Message) bool {
+	return slices.ContainsFunc(m.Items, func(i Item) bool { return i.Kind == Reasoning || i.Provider })
 }
 
 // reasoning checks signatures, and in Responses that reasoning is followed by what
@@ -341,12 +348,12 @@ func (c *Checker) call(m *Message, i *Item) *occurrence {
 			c.reordered(f, i)
 		}
 	}
-	c.claims(i, o)
 	c.open = append(c.open, o)
 	if o.id != "" {
 		c.byID[o.id] = o
 	}
 	c.decide(i, kept, o)
+	c.claims(i, o)
 	return o
 }
 
@@ -386,11 +393,14 @@ func (c *Checker) claims(i *Item, o *occurrence) {
 	q := c.asked[i.Request]
 	if q == nil {
 		c.at(CodeUnaskedApproval, i, "%s names the request %s", shownName(i.Tool), shownName(i.Request))
+		c.decide(i, foreign, o)
 		return
 	}
 	q.settled = true
 	if q.tool != o.tool || q.server != o.server || q.digest != o.digest {
 		c.at(CodeEditedArguments, i, "%s is not what was asked about in message %d", shownName(i.Tool), q.message)
+		q.edited = true
+		c.decide(i, foreign, o)
 	}
 }
 
