@@ -53,7 +53,7 @@ func assemble(pairs ...string) []byte {
 // the other format cannot say, or must not be told as the model's, is dropped and
 // reported. from names the source message of each message written.
 func convert(t *Transcript, pairs *pairing, target Format, out *Repaired) (text []byte, from []int) {
-	c := &converter{target: target, out: out, ids: relabel(t, pairs, target, func(i *Item) bool { return pairs.verdicts[i.Index] != kept })}
+	c := &converter{target: target, out: out, pairs: pairs, gone: map[int]bool{}, ids: relabel(t, pairs, target, func(i *Item) bool { return pairs.verdicts[i.Index] != kept })}
 	for i := range t.Items {
 		if id := c.ids[i.Index]; id != "" {
 			out.Changes = append(out.Changes, Change{Action: Renamed, At: i.At, Message: i.Message, Item: i.Index, Why: "the label is empty, used before, or not legal here"})
@@ -87,6 +87,8 @@ func convert(t *Transcript, pairs *pairing, target Format, out *Repaired) (text 
 type converter struct {
 	target  Format
 	out     *Repaired
+	pairs   *pairing
+	gone    map[int]bool // calls that are not written
 	ids     map[int]string
 	from    int
 	systems [][]byte
@@ -112,6 +114,21 @@ func (c *converter) emit(m []byte) {
 }
 
 func (c *converter) item(i *Item) {
+	switch v := c.pairs.verdicts[i.Index]; {
+	case v == duplicate:
+		c.dropped(i, "it stands before already")
+		return
+	case v == orphan:
+		c.dropped(i, "a result without a call")
+		return
+	case v == foreign:
+		c.dropped(i, "a call or result in a message where the format has none")
+		c.gone[i.Index] = true
+		return
+	case v == paired && c.gone[c.pairs.call[i.Index]]:
+		c.dropped(i, "its call was dropped")
+		return
+	}
 	switch i.Kind {
 	case System:
 		c.flush()
@@ -185,8 +202,10 @@ func (c *converter) call(i *Item) {
 		c.dropped(i, "the provider ran the tool")
 	case i.Bad != "" || i.Incomplete || i.Type == "custom_tool_call" || i.Type == "custom":
 		c.dropped(i, "its arguments cannot be written in this format")
-	case i.Role != "" && !slices.Contains(modelRoles, i.Role):
-		c.dropped(i, "a call in a message that is not the model's")
+		c.gone[i.Index] = true
+		if c.pairs.result[i.Index] == nil {
+			c.out.TurnInvalid = true
+		}
 	case c.target == Chat:
 		c.calls = append(c.calls, assemble("id", string(quote(c.label(i))), "type", `"function"`,
 			"function", string(assemble("name", string(quote(i.Tool)), "arguments", string(quote(arguments))))))
