@@ -316,7 +316,7 @@ func (c *Checker) call(m *Message, i *Item) *occurrence {
 	if i.Incomplete {
 		c.at(CodeIncompleteCall, i, "%s", shownName(i.Tool))
 	}
-	if i.Role != "" && !slices.Contains(modelRoles, i.Role) {
+	if !slices.Contains(modelRoles, i.Role) {
 		c.at(CodeForeignRole, i, "%s in a message of the role %q", shownName(i.Tool), cut(i.Role, 64))
 		c.decide(i, foreign, nil)
 		return nil
@@ -422,7 +422,7 @@ func (c *Checker) result(i *Item) {
 	} else {
 		c.decide(i, paired, o)
 	}
-	if i.ID == "" && i.HasID && o.id == "" {
+	if i.ID == "" && (i.HasID || !c.grammar.optional && i.Type != "function") {
 		c.at(CodeEmptyID, i, "a result's")
 	}
 	if i.Tool != "" && o.tool != "" && i.Tool != o.tool && !(i.Server == "" && c.format == Responses) {

@@ -133,6 +133,7 @@ type Finding struct {
 
 func finding(code string, at Position, format string, args ...any) Finding {
 	m := meanings[code]
+	at.End = max(at.End, at.Offset)
 	f := Finding{Code: code, Severity: m.severity, At: at, Message: -1, Item: -1, Says: m.says, Could: m.could}
 	if format != "" {
 		f.Detail = fmt.Sprintf(format, args...)

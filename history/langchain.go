@@ -18,7 +18,7 @@ func readLangChain(p *parser, v place) {
 	switch {
 	case t == "constructor":
 		for _, e := range o.get("id").elements() {
-			t = strings.TrimSuffix(strings.TrimSuffix(e.text(), "Chunk"), "Message") // the last name is the class's
+			t = e.text() // the last name is the class's
 		}
 		o = p.object(o.get("kwargs"))
 	case o.get("data").isObject():
@@ -26,7 +26,7 @@ func readLangChain(p *parser, v place) {
 	}
 	p.known(o, "type", "role", "content", "name", "id", "tool_calls", "invalid_tool_calls", "tool_call_id", "status", "artifact",
 		"additional_kwargs", "response_metadata", "usage_metadata", "tool_call_chunks", "example")
-	p.msg.Role = strings.ToLower(t)
+	p.msg.Role = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(t, "Chunk"), "Message"))
 	id := o.get("id").text()
 	switch p.msg.Role {
 	case "human", "user":

@@ -260,7 +260,11 @@ func relabel(t *Transcript, pairs *pairing, target Format, dropped func(*Item) b
 		}
 		n := seen[i.ID]
 		seen[i.ID]++
+		result := pairs.result[i.Index]
 		if i.ID != "" && n == 0 && (legal == nil || i.Provider || legal(i.ID)) {
+			if result != nil && result.ID != i.ID { // it was the only call that could be meant
+				ids[result.Index] = i.ID
+			}
 			continue
 		}
 		id := ""
@@ -270,7 +274,7 @@ func relabel(t *Transcript, pairs *pairing, target Format, dropped func(*Item) b
 		}
 		used[id] = true
 		ids[i.Index] = id
-		if result := pairs.result[i.Index]; result != nil {
+		if result != nil {
 			ids[result.Index] = id
 		}
 	}

@@ -33,7 +33,7 @@ func pairsIn(t *history.Transcript) (pairs, open []string) {
 	var order []string
 	for i := range t.Items {
 		switch {
-		case i.Kind == history.Call && i.Bad == "" && !i.Incomplete && (i.Role == "assistant" || i.Role == ""):
+		case i.Kind == history.Call && i.Bad == "" && !i.Incomplete && i.Role == "assistant":
 			label := i.ID
 			if label == "" { // no label is nobody's: each is a call of its own
 				label = fmt.Sprint("#", i.Index)
