@@ -78,7 +78,8 @@ type asked struct {
 	answers       int
 	approved      bool
 	settled       bool
-	edited        bool // by the call that names it
+	edited        bool // the call that names it is another, or the ID is not its alone
+	used          bool // by a call that names it
 }
 
 // verdict is what the walk makes of an item. Repair acts on it.
@@ -397,6 +398,17 @@ func (c *Checker) claims(i *Item, o *occurrence) {
 		return
 	}
 	q.settled = true
+	switch {
+	case q.used:
+		c.at(CodeUnaskedApproval, i, "the request %s was used by an earlier call", shownName(i.Request))
+		c.decide(i, foreign, o)
+		return
+	case q.answers == 0 || !q.approved:
+		c.at(CodeUnaskedApproval, i, "nobody said yes to the request %s before", shownName(i.Request))
+		c.decide(i, foreign, o)
+		q.edited = true
+	}
+	q.used = true
 	if q.tool != o.tool || q.server != o.server || q.digest != o.digest {
 		c.at(CodeEditedArguments, i, "%s is not what was asked about in message %d", shownName(i.Tool), q.message)
 		q.edited = true
@@ -508,6 +520,7 @@ func (c *Checker) request(i *Item) {
 		c.order = append(c.order, i.Request)
 	}
 	q := &asked{item: i.Index, message: i.Message, at: i.At, tool: i.Tool, server: i.Server, digest: i.Digest, call: i.ID}
+	q.edited = c.asked[i.Request] != nil
 	c.asked[i.Request] = q
 	if i.ID == "" {
 		return

@@ -250,7 +250,7 @@ func pairsOf(t *Transcript) *pairing {
 	p.report = c.Report(true)
 	p.settled = map[string]bool{}
 	for id, q := range c.asked {
-		p.settled[id] = q.settled && !q.edited && q.answers > 0
+		p.settled[id] = q.settled && !q.edited && q.answers > 0 && q.approved
 	}
 	return p
 }

@@ -117,7 +117,7 @@ func readResponses(p *parser, v place) {
 		p.known(o, "type", "id", "call_id", "name", "namespace", "arguments", "input", "status", "caller", "action", "actions",
 			"operation", "pending_safety_checks", "environment", "execution", "created_by", "max_output_length")
 		i := Item{Kind: Call, Type: t, ItemID: id, Tool: o.get("name").text(), State: o.get("status").text(), Role: "assistant"}
-		if i.Tool == "" {
+		if i.Tool == "" && t != "function_call" && t != "custom_tool_call" {
 			i.Tool = t
 		}
 		if ns := o.get("namespace").text(); ns != "" {

@@ -444,6 +444,9 @@ func (p *parser) add(i Item, v place) *Item {
 	if i.member == "" {
 		i.part = -1
 	}
+	if i.Kind == Call && i.Tool == "" && i.Bad == "" {
+		i.Bad = "it names no tool"
+	}
 	p.total++
 	if i.Kind == Result || i.Kind == User || i.Kind == Assistant {
 		i.Digest = contentDigest(i.Content)

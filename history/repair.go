@@ -84,7 +84,7 @@ func Repair(ctx context.Context, t *Transcript, target Format, records Records) 
 		}
 		t = converted
 	}
-	r := &repair{t: t, pairs: pairsOf(t), drop: map[int]string{}, ids: map[int]string{}, out: out, origin: origin, done: map[int]bool{}}
+	r := &repair{t: t, pairs: pairsOf(t), drop: map[int]string{}, ids: map[int]string{}, out: out, origin: origin, seen: map[string]bool{}}
 	if err := refuse(r.pairs); err != nil {
 		return nil, err
 	}
@@ -125,9 +125,9 @@ type repair struct {
 	t      *Transcript
 	pairs  *pairing
 	class  *Classification
-	drop   map[int]string // items that go, and why
-	ids    map[int]string // items that get another label
-	done   map[int]bool   // results that were written
+	drop   map[int]string  // items that go, and why
+	ids    map[int]string  // items that get another label
+	seen   map[string]bool // labels of calls that stay
 	out    *Repaired
 	list   [][]byte // the messages
 	origin func(Position, int, int) (Position, int, int)
@@ -180,8 +180,12 @@ func (r *repair) call(i *Item) string {
 	open := !i.Provider && r.pairs.result[i.Index] == nil
 	why := ""
 	switch v := r.pairs.verdicts[i.Index]; {
-	case v == foreign && i.Provider:
+	case v == foreign && i.Provider, r.t.Format == Responses && i.Request != "" && !r.pairs.settled[i.Request]:
 		why = "a call that nobody asked about as it stands here"
+	case i.Type == "mcp_call" && r.pairs.result[i.Index] == nil:
+		why = "the provider could take it up: it has no result"
+	case i.Provider && (i.ID == "" || r.seen[i.ID]):
+		why = "the label of what a provider ran is empty or used before"
 	case v == foreign:
 		why = "a call in a message that is not the model's"
 	case v == duplicate:
@@ -196,6 +200,7 @@ func (r *repair) call(i *Item) string {
 	if why != "" && open {
 		r.out.TurnInvalid = true
 	}
+	r.seen[i.ID] = r.seen[i.ID] || why == ""
 	return why
 }
 
@@ -261,8 +266,8 @@ func relabel(t *Transcript, pairs *pairing, target Format, dropped func(*Item) b
 		n := seen[i.ID]
 		seen[i.ID]++
 		result := pairs.result[i.Index]
-		if i.ID != "" && n == 0 && (legal == nil || i.Provider || legal(i.ID)) {
-			if result != nil && result.ID != i.ID { // it was the only call that could be meant
+		if i.Provider && target == t.Format || i.ID != "" && n == 0 && (legal == nil || legal(i.ID)) {
+			if result != nil && result.ID != i.ID && !i.Provider { // it was the only call that could be meant
 				ids[result.Index] = i.ID
 			}
 			continue
