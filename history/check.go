@@ -544,9 +544,11 @@ func (c *Checker) answer(i *Item) {
 			f.Severity = Note // the question is never part of the messages
 		}
 		c.found(f)
+		c.decide(i, orphan, nil)
 		return
 	}
 	if q.answers++; q.answers > 1 {
+		c.decide(i, duplicate, nil)
 		code := CodeRepeatedAnswer
 		if q.approved != i.Approved {
 			code = CodeConflictingAnswer

@@ -140,12 +140,22 @@ func (r *repair) changed(a Action, i *Item, why string) {
 
 // decide says which items go.
 func (r *repair) decide() {
-	answered := map[string]bool{}
+	for i := range r.t.Items { // first, since what names or answers a call goes with it
+		if i.Kind != Call {
+			continue
+		}
+		if why := r.call(i); why != "" {
+			r.drop[i.Index] = why
+		}
+	}
+	for i := range r.t.Items {
+		if i.Kind == Call && i.Request != "" && r.drop[i.Index] != "" && !r.used(i.Request) {
+			r.pairs.settled[i.Request] = false
+		}
+	}
 	for i := range r.t.Items {
 		why := ""
 		switch i.Kind {
-		case Call:
-			why = r.call(i)
 		case Result:
 			why = r.result(i)
 		case ApprovalRequest:
@@ -153,10 +163,9 @@ func (r *repair) decide() {
 				why = "a request for approval is not authority, and its call has not run"
 			}
 		case ApprovalResponse:
-			if !r.pairs.settled[i.Request] || answered[i.Request] {
+			if !r.pairs.settled[i.Request] || r.pairs.verdicts[i.Index] != kept {
 				why = "an answer to an approval counts from records only"
 			}
-			answered[i.Request] = true
 		case Reasoning:
 			if i.Role != "" && !slices.Contains(modelRoles, i.Role) || r.t.Format == Messages && i.Type == "thinking" && !i.Signed {
 				why = "reasoning that is not the model's"
@@ -174,6 +183,16 @@ func (r *repair) decide() {
 			r.changed(Dropped, i, why)
 		}
 	}
+}
+
+// used reports whether a call that stays names a request for approval.
+func (r *repair) used(request string) bool {
+	for i := range r.t.Items {
+		if i.Kind == Call && i.Request == request && r.drop[i.Index] == "" {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *repair) call(i *Item) string {
