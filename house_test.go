@@ -21,6 +21,7 @@ var house = map[string][]string{
 	"canon":    {},
 	"mcphttp":  {"canon"}, // what MCP clients read and write over HTTP
 	"record":   {"canon"},
+	"history":  {"canon", "record"}, // transcripts as data; pure
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
 
@@ -122,6 +123,9 @@ func TestHouse(t *testing.T) {
 			}
 			if dir == "mcphttp" && !ours && strings.Contains(name, ".") {
 				t.Errorf("%s imports %s; mcphttp imports canon and the standard library only", path, name)
+			}
+			if dir == "history" && !ours && strings.Contains(name, ".") && !strings.HasPrefix(name, "github.com/go-json-experiment/json") {
+				t.Errorf("%s imports %s; history imports canon, record, go-json-experiment/json and the standard library only", path, name)
 			}
 			if dir == "verify" && !ours && strings.Contains(name, ".") && name != "github.com/go-jose/go-jose/v4" {
 				t.Errorf("%s imports %s; verify imports go-jose and the standard library only", path, name)

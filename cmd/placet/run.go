@@ -29,6 +29,7 @@ type commands struct {
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
 	Passkeys   passkeysCommand   `cmd:"" help:"Remove passkeys of people who have lost them."`
+	History    historyCommand    `cmd:"" help:"Check transcripts of conversations."`
 	Explain    explainCommand    `cmd:"" help:"Say what a call would get, and change nothing."`
 	Audit      auditCommand      `cmd:"" help:"Read the event log."`
 	Overrides  overridesCommand  `cmd:"" help:"List every setting that weakens a default."`
