@@ -2,6 +2,7 @@ package console
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/placet-dev/placet/record"
 )
@@ -48,10 +49,27 @@ func originText(o record.Origin) string {
 	return "holds " + what + ": " + from
 }
 
-// readText says what the agent had read when it asked.
+// readText says what the labels of the agent's conversation say that it had read when
+// it asked. A tool whose results are not marked brings none.
 func readText(labels []string) string {
-	if !slices.ContainsFunc(labels, func(l string) bool { return l == "untrusted" || l == "sensitive" }) {
-		return "Nothing from outside was read."
+	var out []string
+	if slices.Contains(labels, "untrusted") {
+		out = append(out, "It had read text from outside.")
 	}
-	return "The agent had read text from outside before it asked."
+	if slices.Contains(labels, "sensitive") {
+		out = append(out, "It had read sensitive data.")
+	}
+	if len(out) == 0 {
+		out = append(out, "Nothing that it read is marked as from outside or as sensitive.")
+	}
+	var classes []string
+	for _, l := range labels {
+		if class, ok := strings.CutPrefix(l, "class:"); ok {
+			classes = append(classes, class)
+		}
+	}
+	if len(classes) > 0 {
+		out = append(out, "Data classes: "+strings.Join(classes, ", ")+".")
+	}
+	return strings.Join(out, " ")
 }

@@ -124,8 +124,8 @@ func (c *Console) earlierOf(ctx context.Context, v viewer, l dispatch.Loaded, s 
 	return out, nil
 }
 
-// reading is what of the conversation the record has: which tools the run called
-// before this one. Labels of what they returned belong here.
+// reading is which tools the run called before this one; the labels of what they
+// returned are the decision's.
 type reading struct {
 	Tools []toolCount
 	More  bool

@@ -125,7 +125,7 @@ func TestBrowserStory(t *testing.T) {
 
 	no := w.agent("anna", "refund", refund1200)
 	b.open("/console/approvals/" + no.Approval)
-	b.says("Before this, the run called slow (2 times)", "is not recorded")
+	b.says("Before this, the run called slow (2 times)", "Nothing that it read is marked")
 	b.press("#reject")
 	b.says("Rejected at")
 	if got := w.agent("anna", "refund", refund1200); got.Code != "rejected" {
