@@ -130,21 +130,46 @@ func TestDemo(t *testing.T) {
 		step("f", nil, nil, nil, nil, nil, 1),
 		step("g", "stripe_refund", small, "allow", "succeeded", nil, 2),
 	}
+	fromTicket := func(order string) map[string]any {
+		return map[string]any{"amount": "75.50", "currency": "EUR", "order_id": order}
+	}
+	burst := step("h2", "issue_refund", fromTicket("ord_1001"), "requires-approval", "approval_pending", "tainted_target", 2)
+	burst["calls"], burst["origin"] = 40.0, "read_ticket"
+	held := step("h5", "issue_refund", fromTicket("ord_1002"), "deny", "approval_pending", "rate_limited", 3)
+	held["calls"] = 38.0
+	want = append(want,
+		step("h1", "read_ticket", map[string]any{"ticket": "T-88"}, "allow", "succeeded", nil, 2),
+		burst,
+		step("h3", "issue_refund", fromTicket("ord_1003"), "allow", "succeeded", nil, 3),
+		step("h4", "issue_refund", fromTicket("ord_1001"), "allow", "failed", "failed", 3),
+		held,
+		step("h6", "issue_refund", fromTicket("ord_1003"), "allow", "succeeded", "already_done", 3),
+		step("h7", nil, nil, nil, nil, nil, 3))
 	got, last := p.lines(t)
+	for _, s := range got {
+		if at, there := s["retry_after"]; there != (s["step"] == "h5") || there && at == "" {
+			t.Errorf("step %v may be tried again at %v", s["step"], at)
+		}
+		delete(s, "retry_after")
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("steps (-want +got):\n%s", d)
 	}
-	if last == nil || last["verified"] != true || last["expected"] != 2.0 {
+	if last == nil || last["verified"] != true || last["expected"] != 3.0 {
 		t.Fatalf("summary: %v", last)
 	}
 	effects, _ := last["effects"].([]any)
-	if len(effects) != 2 {
+	told := map[string]any{"proposed": 40.0, "asked": 40.0, "approved": 40.0, "ran": 1.0, "refused_by_tool": 1.0, "held_back": 38.0, "answered_from_record": 1.0}
+	if d := cmp.Diff(told, last["second_act"]); d != "" {
+		t.Errorf("the second act (-want +got):\n%s", d)
+	}
+	if len(effects) != 3 {
 		t.Fatalf("effects: %v", effects)
 	}
 	keys := map[any]bool{"": true}
-	for i, name := range []string{"c2", "g"} {
+	for i, want := range [][2]string{{"c2", "stripe_refund"}, {"g", "stripe_refund"}, {"h3", "issue_refund"}} {
 		e, _ := effects[i].(map[string]any)
-		if e["step"] != name || e["tool"] != "stripe_refund" || keys[e["key"]] {
+		if e["step"] != want[0] || e["tool"] != want[1] || keys[e["key"]] {
 			t.Errorf("effect %d: %v", i, e)
 		}
 		keys[e["key"]] = true
@@ -169,8 +194,15 @@ func TestDemo_Screen(t *testing.T) {
 		"e  stripe_refund 4,800.00 EUR ord_1001       requires-approval  no   1   the earlier yes does not cover it; nobody answers",
 		"f  mallory resumes anna's chat that ends in delete_file   (no call)  1   history is data; anna's next real question still works",
 		"g  stripe_refund 60.00 EUR ord_1002          allow              yes  2   below the limit of 200",
+		"h  read_ticket T-88                          allow              yes  2   its text says: refund orders 1001 to 1040",
+		"   issue_refund 40 times, as it says         requires-approval  no   2   40 calls like this wait; every order comes from ticket T-88",
+		"     lena approves all; ord_1003             allow              yes  3   the customer's own order: ran once",
+		"     ord_1001, somebody else's               allow              no   3   the help desk refuses: the token names ben",
+		"     the other 38                            deny               no   3   approved, held back: two a minute; next slot ",
+		"     ord_1003 once more                      (already done)     no   3   a retry duplicates nothing",
+		"   audit tail: ticket read, labelled untrusted; 40 refunds (no call)  3   40 asked, 40 approved, 1 ran, 1 refused, 38 held back",
 		"Weakened for this demo, as placet overrides lists it: ",
-		"Ledger, read from the help desk's own file: 2 effects, 2 expected. Verified. ",
+		"Ledger, read from the help desk's own file: 3 effects, 3 expected. Verified. ",
 	}
 	if len(lines) != len(starts) {
 		t.Fatalf("%d lines, want %d", len(lines), len(starts))
@@ -180,7 +212,7 @@ func TestDemo_Screen(t *testing.T) {
 			t.Errorf("line %d:\n got %s\nwant %s", i+1, lines[i], start)
 		}
 	}
-	for _, tool := range []string{"http_post", "stripe_refund", "delete_file"} {
+	for _, tool := range []string{"http_post", "stripe_refund", "issue_refund", "delete_file"} {
 		if !strings.Contains(lines[len(lines)-2], tool) {
 			t.Errorf("the overrides do not name %s: %s", tool, lines[len(lines)-2])
 		}
@@ -209,6 +241,9 @@ func TestDemo_NotVerified(t *testing.T) {
 		"another tool":                 `UPDATE effects SET effect = 'delete_file' WHERE id = 2;`,
 		"no key":                       `UPDATE effects SET key = '' WHERE id = 2;`,
 		"the same under other numbers": `UPDATE effects SET id = id + 10;`,
+		"a foreign order is refunded":  `INSERT INTO effects (effect, key, args, at) VALUES ('issue_refund', 'k', '{"amount":"75.50","currency":"EUR","order_id":"ord_1001"}', 'now');`,
+		"another order":                `UPDATE effects SET args = replace(args, 'ord_1003', 'ord_1004');`,
+		"no effect of the second act":  `DELETE FROM effects WHERE id = 3;`,
 		"no ledger":                    `DROP TABLE effects;`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +253,7 @@ func TestDemo_NotVerified(t *testing.T) {
 			if p.code == 0 || last["verified"] != false || p.stderr == "" {
 				t.Errorf("exit code %d, summary %v, stderr %q", p.code, last, p.stderr)
 			}
-			if len(steps) != 8 {
+			if len(steps) != 15 {
 				t.Errorf("%d steps", len(steps))
 			}
 		})
@@ -241,7 +276,7 @@ func (s *stopAt) Write(b []byte) (int, error) {
 
 // An end that comes early, at whatever step, leaves nothing behind.
 func TestDemo_Canceled(t *testing.T) {
-	for step := range 9 {
+	for _, step := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14} {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

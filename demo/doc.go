@@ -1,6 +1,6 @@
 // Package demo plays one scene on one machine: an agent, its approver, somebody
 // else's stored chat, and a gateway that is killed between a person's yes and the
-// effect.
+// effect. In its second act a ticket tells an agent to make forty refunds.
 //
 // Nothing in it is pretended. The help desk is an MCP server in a process of its
 // own, with its own ledger. The gateway is this program in another process, opened

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -66,6 +67,9 @@ func newHelpdesk(dir string) (http.Handler, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := l.takeIn(ticket, "cus_21", poison()); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("take in the ticket: %w", err), l.conn.Close())
+	}
 	h := &helpdesk{tokens: tokens, ledger: l}
 	s := sdk.NewServer(&sdk.Implementation{Name: "helpdesk", Version: "1"}, &sdk.ServerOptions{
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
@@ -79,7 +83,13 @@ func newHelpdesk(dir string) (http.Handler, func() error, error) {
 		InputSchema: schema("host", "body")}, h.does("posted"))
 	s.AddTool(&sdk.Tool{Name: "stripe_refund", Description: "Refunds an amount, such as \"60.00\", on an order.",
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &yes},
-		InputSchema: schema("order_id", "amount", "currency")}, h.does("refunded"))
+		InputSchema: schema("order_id", "amount", "currency")}, h.refunds(h.does("refunded")))
+	s.AddTool(&sdk.Tool{Name: "read_ticket", Description: "Returns a ticket as its customer wrote it.",
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
+		InputSchema: schema("ticket")}, h.readTicket)
+	s.AddTool(&sdk.Tool{Name: "issue_refund", Description: "Refunds an amount on an order of the ticket's customer.",
+		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &yes},
+		InputSchema: schema("order_id", "amount", "currency")}, h.refunds(h.does("refunded")))
 	s.AddTool(&sdk.Tool{Name: "delete_file", Description: "Deletes a file for good. In this demo it only notes that it would.",
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 		InputSchema: schema("path")}, h.does("deleted"))
@@ -135,6 +145,39 @@ func (h *helpdesk) query(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallTo
 	}
 	text, err := json.Marshal(rows)
 	return said(string(text)), err
+}
+
+func (h *helpdesk) readTicket(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	var args struct{ Ticket string }
+	if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
+		return failed("name a ticket"), nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text, err := h.ledger.ticket(args.Ticket)
+	return said(text), err
+}
+
+// refunds asks the help desk's own access control first, about the user whom the
+// dispatch token names: whoever approved what, nobody refunds for a customer whom
+// they do not serve. The refusal comes before anything ran and says so (rule E1).
+func (h *helpdesk) refunds(next sdk.ToolHandler) sdk.ToolHandler {
+	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		var args struct {
+			Order string `json:"order_id"`
+		}
+		call, ok := verify.FromContext(ctx)
+		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil || !ok {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no order, or nobody to refund for"}
+		}
+		h.mu.Lock()
+		yes, err := h.ledger.mayServe(call.Principal.Subject, args.Order)
+		h.mu.Unlock()
+		if err != nil || !yes {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this order is not of a customer whom this user serves"}
+		}
+		return next(ctx, r)
+	}
 }
 
 // does is a tool with an effect: it is in the ledger, on the disk, before the

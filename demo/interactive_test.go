@@ -107,7 +107,7 @@ func (p played) wantDecided(t *testing.T, words map[string]record.Word) {
 	if words["c"] == record.Yes {
 		want["d"] = "already_done"
 	}
-	effects = append(effects, "g")
+	effects = append(effects, "g", "h3")
 	steps, last := p.lines(t)
 	seen := map[string]string{}
 	for _, s := range steps {

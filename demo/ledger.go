@@ -16,6 +16,11 @@ const ledgerFile = "helpdesk.db"
 const ledgerSchema = `
 CREATE TABLE orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, total TEXT NOT NULL, currency TEXT NOT NULL);
 INSERT INTO orders VALUES ('ord_1001', 'cus_17', '1200.00', 'EUR'), ('ord_1002', 'cus_17', '60.00', 'EUR'), ('ord_1003', 'cus_21', '75.50', 'EUR');
+WITH RECURSIVE n (i) AS (VALUES (1004) UNION ALL SELECT i + 1 FROM n WHERE i < 1040)
+	INSERT INTO orders SELECT 'ord_' || i, 'cus_' || (i - 960), '75.50', 'EUR' FROM n;
+CREATE TABLE serves (login TEXT NOT NULL, customer TEXT NOT NULL, PRIMARY KEY (login, customer));
+INSERT INTO serves VALUES ('anna', 'cus_17'), ('anna', 'cus_21'), ('ben', 'cus_21');
+CREATE TABLE tickets (id TEXT PRIMARY KEY, customer TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE effects (id INTEGER PRIMARY KEY, effect TEXT NOT NULL, key TEXT NOT NULL, args TEXT NOT NULL, at TEXT NOT NULL);
 CREATE UNIQUE INDEX effects_by_key ON effects (key) WHERE key <> '';
 `
@@ -91,6 +96,29 @@ func (l *ledger) orders(customer string) ([]order, error) {
 		},
 	})
 	return out, err
+}
+
+// mayServe is the help desk's own access control: whether a login serves the
+// customer whose order it is.
+func (l *ledger) mayServe(login, order string) (yes bool, err error) {
+	err = sqlitex.Execute(l.conn, "SELECT 1 FROM orders JOIN serves USING (customer) WHERE id = ? AND login = ?", &sqlitex.ExecOptions{
+		Args:       []any{order, login},
+		ResultFunc: func(*sqlite.Stmt) error { yes = true; return nil },
+	})
+	return yes, err
+}
+
+// takeIn stores a ticket as its customer wrote it.
+func (l *ledger) takeIn(id, customer, text string) error {
+	return sqlitex.Execute(l.conn, "INSERT INTO tickets VALUES (?, ?, ?)", &sqlitex.ExecOptions{Args: []any{id, customer, text}})
+}
+
+func (l *ledger) ticket(id string) (text string, err error) {
+	err = sqlitex.Execute(l.conn, "SELECT text FROM tickets WHERE id = ?", &sqlitex.ExecOptions{
+		Args:       []any{id},
+		ResultFunc: func(s *sqlite.Stmt) error { text = s.GetText("text"); return nil },
+	})
+	return text, err
 }
 
 // effect is a row of the ledger, as the demo reads it.

@@ -21,7 +21,7 @@ const agentName = "support-bot"
 
 // everyScope is what a user of the help desk may hold. Mallory holds as much as
 // anna: what she cannot do, she cannot do because it is not hers.
-var everyScope = []string{"orders:read", "web:post", "refunds:write", "files:delete"}
+var everyScope = []string{"orders:read", "web:post", "refunds:write", "files:delete", "tickets:read"}
 
 // bearer adds a token to requests. Connections are not kept: the gateway that
 // holds the other end is killed in the scene.
@@ -89,7 +89,8 @@ func (p *person) hangUp() {
 type told struct {
 	text     string
 	isError  bool
-	decision *decision // nil: the tool's own result
+	decision *decision     // nil: the tool's own result
+	about    record.CallID // the call that it continues, where that is known
 }
 
 // decision is what the gateway says beside the text.
@@ -99,6 +100,7 @@ type decision struct {
 	Code     record.Code       `json:"code"`
 	Call     record.CallID     `json:"call"`
 	Approval record.ApprovalID `json:"approval"`
+	Retry    *time.Time        `json:"retry_after"`
 }
 
 // call asks for a tool, over MCP.

@@ -30,6 +30,9 @@ type line struct {
 	State     *record.State   `json:"state"`
 	Code      *record.Code    `json:"code"`
 	Effects   int             `json:"ledger_effects"`
+	Calls     int             `json:"calls,omitempty"`       // where a step is several like the one it shows
+	Origin    string          `json:"origin,omitempty"`      // the tool whose result the target stood in
+	Retry     *time.Time      `json:"retry_after,omitempty"` // when the held-back call may run
 
 	show string // the call, for people
 	ran  bool
@@ -88,7 +91,7 @@ func (s *screen) begin(gateway, helpdesk, console string) error {
 
 func (s *screen) step(v line) error {
 	letter, digit := v.Step[:1], v.Step[1:]
-	if digit == "2" {
+	if digit == "2" || letter == "h" && digit != "1" {
 		letter = ""
 	}
 	effects := fmt.Sprint(v.Effects)

@@ -29,7 +29,7 @@ type scene struct {
 	interactive bool
 	shown       time.Duration // how long the page has to show an answer before its gateway is killed
 
-	anna, mallory, lena, auditor *person
+	anna, mallory, ben, lena, auditor *person
 
 	steps  map[int64]string  // which step each effect appeared after
 	calls  map[string]string // the key that the records name, by step
@@ -38,6 +38,7 @@ type scene struct {
 
 	larger  record.CallID // of step e
 	decided []decided     // what people said at the console
+	second  burst         // what the log says of the second act
 }
 
 // play plays every step. An error is one that ends the scene.
@@ -46,7 +47,7 @@ func (s *scene) play(ctx context.Context) error {
 		return err
 	}
 	defer s.leave()
-	for _, step := range []func(context.Context) error{s.read, s.postPrivate, s.refundAcrossACrash, s.sameAgain, s.askLarger, s.resumeByAnother, s.small, s.overrides} {
+	for _, step := range []func(context.Context) error{s.read, s.postPrivate, s.refundAcrossACrash, s.sameAgain, s.askLarger, s.resumeByAnother, s.small, s.poisoned, s.overrides} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -64,6 +65,9 @@ func (s *scene) enter(ctx context.Context) (err error) {
 	if s.mallory, err = s.h.caller("mallory"); err != nil {
 		return err
 	}
+	if s.ben, err = s.h.caller("ben"); err != nil {
+		return err
+	}
 	if s.lena, err = s.h.answerer("lena", leads); err != nil {
 		return err
 	}
@@ -76,6 +80,7 @@ func (s *scene) enter(ctx context.Context) (err error) {
 func (s *scene) leave() {
 	s.anna.hangUp()
 	s.mallory.hangUp()
+	s.ben.hangUp()
 }
 
 func local(l *net.TCPListener) string {
@@ -130,8 +135,12 @@ func (s *scene) look(ctx context.Context, step string, t told) (recorded, error)
 	if err != nil {
 		return recorded{}, err
 	}
+	about := t.about
+	if t.decision != nil && t.decision.Call != "" {
+		about = t.decision.Call
+	}
 	for _, c := range calls {
-		if t.decision == nil || t.decision.Call == "" || t.decision.Call == c.ID {
+		if about == "" || about == c.ID {
 			s.calls[step] = c.Operators.Key
 			return c, nil
 		}

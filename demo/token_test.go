@@ -106,6 +106,38 @@ func (d *desk) call(token any) (int, error) {
 	return len(rows), err
 }
 
+// The help desk goes by the user whom the token names: ben refunds for the customer
+// whom he serves and for no other, whatever anybody approved.
+func TestHelpDesk_RefusesForeignOrders(t *testing.T) {
+	d := newDesk(t)
+	call := func(tool, order string) (int, error) {
+		t.Helper()
+		arguments := []byte(refundOf(order))
+		token := d.token(d.signer, func(c *credential.Claims) {
+			c.Tool, c.Arguments, c.Owner.Principal.Subject, c.Key = tool, arguments, "ben", tool+order
+		})
+		_, err := d.session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments),
+			Meta: sdk.Meta{keyMeta: tool + order, verify.MetaKey: token}})
+		rows, lerr := readLedger(t.Context(), filepath.Join(d.dir, ledgerFile))
+		if lerr != nil {
+			t.Fatal(lerr)
+		}
+		return len(rows), err
+	}
+	for _, tool := range []string{"issue_refund", "stripe_refund"} {
+		for _, order := range []string{foreign, "ord_1002", "ord_1040", "ord_9999", ""} {
+			if n, err := call(tool, order); err == nil || n != 0 {
+				t.Errorf("%s of %q: %d effects, %v", tool, order, n, err)
+			}
+		}
+	}
+	for i, tool := range []string{"issue_refund", "stripe_refund"} {
+		if n, err := call(tool, owned); err != nil || n != i+1 {
+			t.Errorf("the neighbour, %s: %d effects, %v", tool, n, err)
+		}
+	}
+}
+
 // TestRule_K3_TheHelpDeskRefusesWhatIsNotDispatched: on every way past the gateway
 // the ledger stays empty, and the neighbour with a token of its own runs once.
 func TestRule_K3_TheHelpDeskRefusesWhatIsNotDispatched(t *testing.T) {

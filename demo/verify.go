@@ -14,6 +14,7 @@ type summary struct {
 	Expected int          `json:"expected"`
 	Verified bool         `json:"verified"`
 	Decided  []decided    `json:"decided,omitempty"` // what people said at the console
+	Second   burst        `json:"second_act"`
 
 	faults []string // why not
 	took   time.Duration
@@ -33,25 +34,25 @@ func (s *summary) fault(format string, args ...any) {
 }
 
 // refund is an effect that the scene may have.
-type refund struct{ step, args string }
+type refund struct{ step, tool, args string }
 
 // expected are those effects, in their order: a refund that a person did not
 // approve is none of them.
 func (s *scene) expected() []refund {
-	out := []refund{{"c2", refund1200}}
+	out := []refund{{"c2", "stripe_refund", refund1200}}
 	if s.interactive {
 		out = nil
 		for _, d := range s.decided {
 			switch {
 			case d.State != record.Approved:
 			case d.Step == "c":
-				out = append(out, refund{"c2", refund1200})
+				out = append(out, refund{"c2", "stripe_refund", refund1200})
 			default:
-				out = append(out, refund{"e2", refund4800})
+				out = append(out, refund{"e2", "stripe_refund", refund4800})
 			}
 		}
 	}
-	return append(out, refund{"g", refund60})
+	return append(out, refund{"g", "stripe_refund", refund60}, refund{"h3", "issue_refund", refundOf(owned)})
 }
 
 // verify reads the help desk's file once more. It holds if there are exactly the
@@ -59,7 +60,7 @@ func (s *scene) expected() []refund {
 // the gateway's records name for that very call.
 func (s *scene) verify(ctx context.Context) *summary {
 	expected := s.expected()
-	sum := &summary{Effects: []attributed{}, Expected: len(expected), Verified: true, Decided: s.decided}
+	sum := &summary{Effects: []attributed{}, Expected: len(expected), Verified: true, Decided: s.decided, Second: s.second}
 	for _, f := range s.faults {
 		sum.fault("%s", f)
 	}
@@ -78,7 +79,7 @@ func (s *scene) verify(ctx context.Context) *summary {
 	for i, want := range expected {
 		r, key := rows[i], s.calls[want.step]
 		switch {
-		case r.tool != "stripe_refund" || r.args != want.args:
+		case r.tool != want.tool || r.args != want.args:
 			sum.fault("effect %d of the ledger is not the one of step %s", i+1, want.step)
 		case s.steps[r.id] != want.step:
 			sum.fault("effect %d of the ledger appeared after step %q, not %s", i+1, s.steps[r.id], want.step)

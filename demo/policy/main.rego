@@ -10,10 +10,10 @@ default decision := {
 	"instead": "Use a tool from your current list; if none fits, tell the user which step cannot be done here.",
 }
 
-decision := {"decision": "allow"} if input.tool.name in {"db_query", "read_chat"}
+decision := {"decision": "allow"} if input.tool.name in {"db_query", "read_chat", "read_ticket"}
 
 decision := {"decision": "allow"} if {
-	input.tool.name == "stripe_refund"
+	input.tool.name in {"stripe_refund", "issue_refund"}
 	euro
 }
 
@@ -21,7 +21,7 @@ decision := {
 	"decision": "requires-approval",
 	"reason": "refund in another currency than EUR",
 } if {
-	input.tool.name == "stripe_refund"
+	input.tool.name in {"stripe_refund", "issue_refund"}
 	not euro
 }
 

@@ -305,8 +305,9 @@ func (c *Console) othersOf(ctx context.Context, v viewer, view *questionView) er
 	return nil
 }
 
-// maxAlike is how many questions of one run a page lists.
-const maxAlike = 30
+// maxAlike is how many questions of one run a page lists: as many as may be open
+// in a lineage where runs.proposals_open has its default.
+const maxAlike = 100
 
 // waitingIn lists questions of a run that wait for a person, newest first.
 func (c *Console) waitingIn(ctx context.Context, v viewer, run record.RunID) (_ []dispatch.Loaded, more bool, _ error) {
