@@ -23,9 +23,11 @@ tools:
   loose: {server: desk, scope: desk, write: true, sources: [vouched], targets: {to: {kind: email}}, approval: {when: asked}}
   opened: {server: desk, scope: desk, read: true, sink: true, targets: {url: {kind: url}}, links_from: [tickets], taint: ask_unless_trusted_targets, approval: {when: asked, approvers: ["group:leads"]}}
   owned: {server: desk, scope: desk, write: true, sources: [vouched], targets: [id], approval: {when: asked}, guards: {id: {type: identifier, pattern: "ord_[0-9]+", lookup: order, lookup_argument: id, lookup_found: order.id}}}
+  refund: {server: desk, scope: desk, financial: true, sources: [vouched], targets: [order], cost: {argument: amount, currency: "{currency}"}, idempotency_argument: key, autonomous_limit: {argument: amount, max: 200}, approval: {approvers: ["group:leads"]}}
 `
 
 const (
+	plantPay  = `{"type":"object","properties":{"order":{"$ref":"#/$defs/id"},"amount":{"type":"number"},"currency":{"type":"string"},"key":{"type":"string"}},"required":["order","amount","key"],"$defs":{"id":{"type":"string","pattern":"^ord_[0-9]+$"}}}`
 	plantMail = `{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"}},"required":["to","body"]}`
 	plantID   = `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`
 	plantURL  = `{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`
@@ -36,7 +38,7 @@ func planted(t *testing.T, tool string) []Planted {
 	t.Helper()
 	dir := t.TempDir()
 	lock := registry.NewLock()
-	for name, schema := range map[string]string{"tickets": plantID, "order": plantID, "mail": plantMail, "strict": plantMail, "close": plantID, "loose": plantMail, "opened": plantURL, "owned": plantID} {
+	for name, schema := range map[string]string{"tickets": plantID, "order": plantID, "mail": plantMail, "strict": plantMail, "close": plantID, "loose": plantMail, "opened": plantURL, "owned": plantID, "refund": plantPay} {
 		pin, err := registry.PinOf(registry.Offer{Name: name, InputSchema: json.RawMessage(schema)})
 		if err != nil {
 			t.Fatal(err)
@@ -88,6 +90,7 @@ func TestPlantedResults(t *testing.T) {
 		{"mail", FateRuns, 7, map[Fate]bool{FateAsks: true}, nil, ""},
 		{"strict", FateRuns, 7, map[Fate]bool{FateDenied: true}, nil, ""},
 		{"close", FateRuns, 2, map[Fate]bool{FateAsks: true}, nil, ""},
+		{"refund", FateRuns, 2, map[Fate]bool{FateAsks: true}, nil, ""},
 		{"loose", FateRuns, 7, map[Fate]bool{FateRuns: true}, map[string]bool{"address": true, "link in a text": true, "a call that only the text asks for": true}, madeUp},
 		{"opened", FateRuns, 2, map[Fate]bool{FateRuns: true, FateAsks: true}, map[string]bool{"link": true}, "tickets"},
 		{"owned", FateRuns, 2, map[Fate]bool{FateRuns: true}, map[string]bool{"target": true}, madeUp},

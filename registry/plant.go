@@ -248,6 +248,13 @@ func (g planter) honest() (json.RawMessage, string) {
 			names = append(names, name)
 		}
 	}
+	if c := g.t.Cost; c != nil {
+		names = append(names, c.Argument, c.Holds)
+	}
+	if l := g.t.AutonomousLimit; l != nil {
+		names = append(names, l.Argument)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
 	typed := strings.Join(append([]string{"Please do this"}, g.t.Origins.AskedFor...), " ")
 	out := json.RawMessage("{}")
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
