@@ -182,9 +182,7 @@ func (g planter) aims() []string {
 	for _, target := range g.t.Origins.Targets {
 		out = append(out, target.Argument)
 	}
-	for _, a := range g.t.Targets {
-		out = append(out, a)
-	}
+	out = append(out, g.t.Targets...)
 	for _, own := range g.t.Guards {
 		if Suspected(own.Type).serious() && own.Type != guard.Amount {
 			out = append(out, own.Argument)
@@ -240,9 +238,7 @@ func (g planter) honest() (json.RawMessage, string) {
 			names = append(names, name)
 		}
 	}
-	for _, a := range append(g.aims(), g.texts()...) {
-		names = append(names, a)
-	}
+	names = append(names, append(g.aims(), g.texts()...)...)
 	for _, own := range g.t.Guards {
 		if name := strings.Trim(own.Currency, "{}"); name != own.Currency {
 			names = append(names, name)
