@@ -98,20 +98,20 @@ type Entry struct {
 	MaxRows             int                           `yaml:"max_rows" doc:"Most rows that a named query returns. Default: 100."`
 	Instead             string                        `yaml:"instead" doc:"What the model is told to do instead when the call is denied."`
 
-	Privacy   bool                             `yaml:"privacy" doc:"Handles personal data; as strict as a sink."`
-	Taint     Taint                            `yaml:"taint" doc:"What a labelled lineage gets: ask, deny, or ask_unless_trusted_targets. Default: ask for destructive, financial, privacy and sink tools and those with feeds, else nothing."`
-	Results   ResultsEntry                     `yaml:"results" doc:"What the results hold, and what of it counts."`
-	Names     []string                         `yaml:"names" doc:"Arguments that name a new thing, such as title or filename: the user's own words."`
-	AskedFor  []string                         `yaml:"asked_for" doc:"Words of which the user must have typed one."`
-	Feeds     []string                         `yaml:"feeds" doc:"Tools that return what this one writes; it is then as strict as a sink."`
-	Unseen    bool                             `yaml:"unseen" doc:"A lineage whose model input nobody shows counts as labelled for this tool."`
-	Data      []string                         `yaml:"data" doc:"Data classes that a lineage may have read when it calls this; without it, all."`
-	Directory yamlfile.Entries[DirectoryEntry] `yaml:"directory" doc:"By argument, look-ups whose values count as the operator's."`
-	LinksFrom []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
-	Given     GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
+	Privacy    bool                             `yaml:"privacy" doc:"Handles personal data; as strict as a sink."`
+	Taint      Taint                            `yaml:"taint" doc:"What a labelled lineage gets: ask, deny, or ask_unless_trusted_targets. Default: ask for destructive, financial, privacy and sink tools and those with feeds, else nothing."`
+	Results    ResultsEntry                     `yaml:"results" doc:"What the results hold, and what of it counts."`
+	Names      []string                         `yaml:"names" doc:"Arguments that name a new thing, such as title or filename: the user's own words."`
+	AskedFor   []string                         `yaml:"asked_for" doc:"Words of which the user must have typed one."`
+	Feeds      []string                         `yaml:"feeds" doc:"Tools that return what this one writes; it is then as strict as a sink."`
+	Unseen     bool                             `yaml:"unseen" doc:"A lineage whose model input nobody shows counts as labelled for this tool."`
+	Data       []string                         `yaml:"data" doc:"Data classes that a lineage may have read when it calls this; without it, all."`
+	Directory  yamlfile.Entries[DirectoryEntry] `yaml:"directory" doc:"By argument, look-ups whose values count as the operator's."`
+	LinksFrom  []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
+	Compensate CompensateEntry                  `yaml:"compensate" doc:"The tool that undoes it, shown to operators for calls that had their effect or may have had it. Nobody proposes it."`
+	Given      GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
 
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
-	Compensate    yamlfile.Later `yaml:"compensate" doc:"The tool that undoes it."`
 	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
@@ -134,6 +134,16 @@ func (*Entry) Hints() map[string]string {
 		"principals": "callers: {principals: […]}", "users": "callers: {principals: […]}",
 		"outbound": "sink", "name": "tool", "observe": "mode: observe", "when": "approval: {when: …}",
 	}
+}
+
+// CompensateEntry names the tool that undoes another one.
+type CompensateEntry struct {
+	Tool string `yaml:"tool,required" doc:"Its name in the registry."`
+}
+
+// Hints names what people write for a key.
+func (*CompensateEntry) Hints() map[string]string {
+	return map[string]string{"name": "tool", "with": "tool"}
 }
 
 // CallersEntry is who may call a tool. A caller fits when each list that is

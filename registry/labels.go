@@ -165,6 +165,13 @@ func (b *builder) others() {
 			return known
 		}
 		check("feeds", t.Feeds)
+		if t.Compensate != "" {
+			for _, other := range check("compensate.tool", []string{t.Compensate}) {
+				if other == t || other.Read {
+					b.fail(n.place, n.path+".compensate.tool", "%s undoes nothing: it is the tool itself, or is marked read: true", other.Name)
+				}
+			}
+		}
 		for _, other := range check("links_from", t.Origins.Links) {
 			other.Results.Linked = true
 		}

@@ -65,7 +65,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 		PerMinute: or(e.PerMinute, d.PerMinute), PerRun: e.PerRun, Concurrent: or(e.Concurrent, d.Concurrent),
 		PerTenant: e.PerTenant, Timeout: or(e.Timeout, d.Timeout), Targets: e.Targets, SameEffect: e.SameEffect,
 		IdempotencyArgument: e.IdempotencyArgument, Retry: or(e.Retry, d.Retry), Errors: e.Errors,
-		Observe: e.Mode == "observe", Instead: e.Instead, MaxRows: e.MaxRows,
+		Observe: e.Mode == "observe", Instead: e.Instead, MaxRows: e.MaxRows, Compensate: e.Compensate.Tool,
 		Repeat: Repeat{e.Repeat.Within, e.Repeat.Answer},
 	}
 	b.marks(t, place, path)

@@ -69,6 +69,7 @@ func sampleOffers() map[string]Offer {
 		"fetch_page":    offer("fetch_page", text("url"), "url"),
 		"read_file":     offer("read_text_file", text("path"), "path"),
 		"write_file":    offer("write_file", text("path")+","+text("title")+","+text("content"), "path"),
+		"restore_file":  offer("restore_file", text("path"), "path"),
 		"close_account": offer("close_account", text("account_id"), "account_id"),
 	}
 }
@@ -79,7 +80,11 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	l := NewLock()
 	l.Servers["files"] = ServerPin{Package: "@modelcontextprotocol/server-filesystem", Version: "2026.8.31", Integrity: "sha512-sample"}
 	l.Servers["ledger"] = ServerPin{Executable: canon.Of("sample")}
+<<<<<<< HEAD
 	servers := map[string]string{"read_file": "files", "write_file": "files", "close_account": "ledger", "orders_for_customer": "warehouse"}
+=======
+	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "close_account": "ledger"}
+>>>>>>> wt/rest
 	for name, o := range sampleOffers() {
 		p, err := PinOf(o)
 		if err != nil {
@@ -100,7 +105,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}} {
+	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}, CompensateEntry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)
@@ -117,7 +122,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"reconcile", "compensate", "schema", "record_arguments", "retention",
+	for _, key := range []string{"reconcile", "schema", "record_arguments", "retention",
 		"dry_run", "network", "dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
@@ -134,7 +139,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
 		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead", "taint", "results", "feeds", "unseen", "privacy",
-		"data", "asked_for", "names", "directory", "links_from", "given", "targets"} {
+		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

@@ -53,7 +53,8 @@ type Tool struct {
 	Errors              ErrorMeaning
 	Observe             bool
 	Instead             string
-	MaxRows             int // of a named query; 0: the default
+	Compensate          string // the tool that undoes it; "" for none
+	MaxRows             int    // of a named query; 0: the default
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).

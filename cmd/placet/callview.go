@@ -104,6 +104,7 @@ func (p *program) callFields(v api.CallView) {
 		p.field("decided by", o.DecidedBy)
 		p.field("binding", o.Binding)
 		p.field("detail", o.Detail)
+		p.field("undone by", o.Compensate)
 		p.field("reconciled", strings.TrimSpace(o.By+" "+quoted(o.Evidence)))
 	}
 }

@@ -13,7 +13,7 @@ type toolsCommand struct {
 	Add   toolsAdd   `cmd:"" help:"Ask a server for its tools and draft entries for review."`
 	Diff  toolsDiff  `cmd:"" help:"Compare what is pinned with what servers offer now."`
 	Lint  toolsLint  `cmd:"" help:"Warn of arguments that let more pass than they should: free texts, open objects, interpreters."`
-	Probe toolsProbe `cmd:"" help:"Try hostile values on one tool's guards. Nothing is called."`
+	Probe toolsProbe `cmd:"" help:"Try hostile values on one tool's guards, and hostile results on its calls. Nothing is called."`
 	Lock  toolsLock  `cmd:"" help:"Pin what a server offers now, once its diff was reviewed."`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	placet "github.com/placet-dev/placet"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -69,9 +70,8 @@ type toolsProbe struct {
 	Tenant string `help:"Tenant whose root is filled in." default:"probe"`
 }
 
-// Run tries the hostile corpus on one tool's arguments and reports what passes.
-// Hostile results are another half, which needs labels: it belongs behind this one,
-// in the same report.
+// Run tries the hostile corpus on one tool's arguments, then hostile results on the
+// calls that they lead to, and reports what passes.
 func (c toolsProbe) Run(ctx context.Context, p *program) error {
 	b, err := p.bench(ctx, c.configFlag)
 	if err != nil {
@@ -98,8 +98,46 @@ func (c toolsProbe) Run(ctx context.Context, p *program) error {
 			p.say("\npasses %s (%s), for example: %s", r.Argument, r.Kind, safe(string(r.Passed[0])))
 		}
 	}
-	if err != nil || passed == 0 {
+	if err != nil {
 		return err
 	}
-	return no("%d hostile values pass; see above", passed)
+	harmed, err := c.plant(ctx, p, b)
+	switch {
+	case err != nil:
+		return err
+	case passed+harmed == 0:
+		return nil
+	case harmed == 0:
+		return no("%d hostile values pass; see above", passed)
+	default:
+		return no("%d hostile values pass, and %d calls run that a hostile text led to; see above", passed, harmed)
+	}
+}
+
+// plant tries hostile results, and returns how many calls ran that they led to.
+func (c toolsProbe) plant(ctx context.Context, p *program, b *bench) (harmed int, err error) {
+	o := p.options(b.cfg)
+	o.Log = nil
+	if err := devIdentity(&o, []string{"dev"}); err != nil {
+		return 0, err
+	}
+	planted, err := placet.Plant(ctx, o, c.Tool, record.TenantID(c.Tenant))
+	if err != nil {
+		return 0, err
+	}
+	p.say("")
+	err = list(p, planted, "Hostile results are tried with tools that can be called: this one is quarantined.",
+		[]string{"HOSTILE RESULT", "ARGUMENT", "READ FROM", "THE CALL", "CODE", "ASKED BY THE USER"}, func(r placet.Planted) []string {
+			fate := string(r.Fate)
+			if r.Fate == placet.FateRuns && !r.Harm {
+				fate = "runs (only reads)"
+			}
+			return []string{r.Kind, r.Argument, r.Source, fate, string(r.Code), string(r.Asked)}
+		})
+	for _, r := range planted {
+		if r.Harm {
+			harmed++
+		}
+	}
+	return harmed, err
 }

@@ -220,7 +220,7 @@ func (d *door) listCalls(ctx context.Context, in *listCallsInput) (*callsOutput,
 	out := &callsOutput{}
 	out.Body.Calls = []CallView{}
 	for _, c := range calls {
-		out.Body.Calls = append(out.Body.Calls, callView(c, v))
+		out.Body.Calls = append(out.Body.Calls, d.callView(c, v))
 	}
 	if len(calls) == in.Limit {
 		out.Body.Next = calls[len(calls)-1].ID
@@ -288,7 +288,7 @@ func (d *door) shownCall(ctx context.Context, v viewer, id record.CallID) (*show
 		if err != nil {
 			return nil, d.refusal(hidden(err, "call"))
 		}
-		return &showCallOutput{Body: ShownCall{CallView: callView(*a.Call, v), Text: a.Text(), Result: a.Result,
+		return &showCallOutput{Body: ShownCall{CallView: d.callView(*a.Call, v), Text: a.Text(), Result: a.Result,
 			Version: question.Version(dispatch.Loaded{Call: *a.Call, Approval: a.Approval})}}, nil
 	}
 	l, err := d.reader.Call(ctx, v.tenant(), id)
@@ -298,5 +298,5 @@ func (d *door) shownCall(ctx context.Context, v viewer, id record.CallID) (*show
 	if err != nil {
 		return nil, d.refusal(hidden(err, "call"))
 	}
-	return &showCallOutput{Body: ShownCall{CallView: callView(l.Call, v), Version: question.Version(l)}}, nil
+	return &showCallOutput{Body: ShownCall{CallView: d.callView(l.Call, v), Version: question.Version(l)}}, nil
 }

@@ -35,6 +35,31 @@ func TestCallRunsOnceAndItsResultIsUntouched(t *testing.T) {
 	}
 }
 
+// What undoes a call is named to readers and operators, for calls that had their
+// effect or may have had it. Nobody proposes it.
+func TestWhatUndoesACall(t *testing.T) {
+	h := newHouse(t)
+	done := h.want(h.do(h.anna(), "POST", "/v1/calls", `{"tool":"note","arguments":{"order":"a"}}`), 200, "")
+	open := h.want(h.do(h.anna(), "POST", "/v1/calls", `{"tool":"note","arguments":{"order":"b"},"dispatch":false}`), 200, "")
+	named := `"compensate":"slow"`
+	for _, w := range []who{h.login("otto", "acme", "security"), h.key("ops")} {
+		if r := h.do(w, "GET", "/v1/calls/"+done.get("call"), ""); r.status != 200 || !strings.Contains(r.body, named) {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		if r := h.do(w, "GET", "/v1/calls/"+open.get("call"), ""); r.status != 200 || strings.Contains(r.body, named) {
+			t.Errorf("nothing happened yet: %d %s", r.status, r.body)
+		}
+	}
+	if r := h.do(h.anna(), "GET", "/v1/calls/"+done.get("call"), ""); r.status != 200 || strings.Contains(r.body, named) {
+		t.Errorf("the agent is told: %d %s", r.status, r.body)
+	}
+	lost := h.do(h.anna(), "POST", "/v1/calls", `{"tool":"lost","arguments":{"order":"c"}}`)
+	if r := h.do(h.key("ops"), "GET", "/v1/calls/"+lost.get("call"), ""); r.get("state") != "unknown" || !strings.Contains(r.body, `"compensate":"note"`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	h.effects(2)
+}
+
 func TestRule_A5_IdempotencyKeyIsTheOccurrence(t *testing.T) {
 	h := newHouse(t)
 	body := `{"tool":"note","arguments":{"order":"a"}}`

@@ -216,10 +216,10 @@ func (h *house) registry(v *identity.Verifier) *registry.Snapshot {
 	var declared []registry.Declared
 	for name, e := range map[string]registry.Entry{
 		"look":    {Read: true, Scope: "work"},
-		"note":    {Write: true, Scope: "work", Sources: any, Approval: never, PerMinute: &two},
+		"note":    {Write: true, Scope: "work", Sources: any, Approval: never, PerMinute: &two, Compensate: registry.CompensateEntry{Tool: "slow"}},
 		"refund":  {Destructive: true, Financial: true, Scope: "work", Sources: any, Approval: limited, Targets: []string{"order"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max}, Effect: "Refund {amount} on {order}"},
 		"slow":    {Write: true, Scope: "work", Sources: any, Approval: never},
-		"lost":    {Write: true, Scope: "work", Sources: any, Approval: never},
+		"lost":    {Write: true, Scope: "work", Sources: any, Approval: never, Compensate: registry.CompensateEntry{Tool: "note"}},
 		"scoped":  {Write: true, Scope: "rare", Sources: any, Approval: never},
 		"foreign": {Write: true, Callers: registry.CallersEntry{Agents: []string{"another"}}, Sources: any, Approval: never, Instead: "Use the SECRET-INSTEAD tool."},
 	} {

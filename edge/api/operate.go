@@ -52,7 +52,7 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*callOutput, 
 	if err != nil {
 		return nil, hidden(err, "call")
 	}
-	return &callOutput{Body: callView(c, viewer{operator: o})}, nil
+	return &callOutput{Body: d.callView(c, viewer{operator: o})}, nil
 }
 
 type voidInput struct {

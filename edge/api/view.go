@@ -112,9 +112,10 @@ type CallDetail struct {
 	BadOutput  string           `json:"bad_output,omitempty" doc:"The rule of the output schema that the result breaks."`
 	By         string           `json:"reconciled_by,omitempty"`
 	Evidence   string           `json:"evidence,omitempty"`
+	Compensate string           `json:"compensate,omitempty" doc:"The tool that undoes the call, as the registry names it. Nobody has proposed it."`
 }
 
-func callView(c record.Call, who viewer) CallView {
+func (d *door) callView(c record.Call, who viewer) CallView {
 	v := CallView{
 		ID: c.ID, Run: c.Run, Turn: c.Turn, Tool: c.Tool.Name, Principal: c.Principal, Agent: c.Agent,
 		Arguments: object(c.Arguments), Digest: c.Digest.String(), Effect: c.EffectText, Purpose: c.Purpose,
@@ -127,6 +128,7 @@ func callView(c record.Call, who viewer) CallView {
 	}
 	if who.all() {
 		v.Operators = callDetail(c)
+		v.Operators.Compensate = d.boundary.Current().Compensation(c)
 	}
 	return v
 }
@@ -233,7 +235,7 @@ func (d *door) approvalView(l dispatch.Loaded, v viewer) ApprovalView {
 	}
 	a := *l.Approval
 	view := ApprovalView{
-		ID: a.ID, State: a.State, Binding: a.Binding.String(), Code: a.Code, Call: callView(l.Call, v),
+		ID: a.ID, State: a.State, Binding: a.Binding.String(), Code: a.Code, Call: d.callView(l.Call, v),
 		Targets: append([]record.Target{}, l.Call.Targets...), Self: a.Rule.Self, Reason: a.Rule.Reason, Replaces: a.Replaces,
 		Rule: []PartView{}, Answers: []ReplyView{}, Asked: a.Asked, Expires: a.Expires, Changed: a.Changed,
 		Remaining: max(0, int64(a.Expires.Sub(now)/time.Second)),

@@ -21,6 +21,7 @@ type callView struct {
 	Answers   []given
 	Result    *node
 	Events    []eventRow
+	Undo      string // the tool that undoes it, for readers
 }
 
 func (c *Console) loadCall(r *http.Request, v viewer) (dispatch.Loaded, error) {
@@ -46,6 +47,9 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request, v viewer) error {
 		if v.Reads() || !reason.Observe {
 			view.Reasons = append(view.Reasons, reason)
 		}
+	}
+	if v.Reads() {
+		view.Undo = c.o.Boundary.Current().Compensation(l.Call)
 	}
 	if l.Approval != nil {
 		for _, a := range l.Approval.Answers {

@@ -61,6 +61,21 @@ func TestRejectWithNote(t *testing.T) {
 	w.wantEffects(t)
 }
 
+// What undoes a call is named to readers once it has had its effect, and to nobody
+// else; the page proposes nothing.
+func TestWhatUndoesACall(t *testing.T) {
+	w := newWorld(t)
+	a := w.agent("anna", "refund", refund1200)
+	reader, lead := w.browser(), w.browser()
+	reader.signIn("otto", "/console/calls/"+a.ID).want(t, 200).without(t, "undoes this")
+	page := lead.signIn("lena", "/console/approvals/"+a.Approval)
+	lead.answers(a.Approval, "approve", page).want(t, 200)
+	w.back("anna", a)
+	reader.get("/console/calls/"+a.ID).want(t, 200, "<bdi>anything</bdi></strong> as the tool that undoes this")
+	lead.get("/console/calls/"+a.ID).want(t, 200, "ord_1001").without(t, "undoes this")
+	w.wantEffects(t, `refund {"amount":"1200.00","currency":"EUR","order_id":"ord_1001"}`)
+}
+
 // A stranger's session, another tenant's and none get the same as for what does not
 // exist; a reader reads and cannot answer.
 func TestNotYoursIsNotThere(t *testing.T) {

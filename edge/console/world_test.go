@@ -148,7 +148,7 @@ func (w *world) tools() []placet.Tool {
 	zero, one := 0, 1
 	return []placet.Tool{
 		tool("slow", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} slowly", PerMinute: &one}),
-		tool("refund", registry.Entry{Financial: true, Targets: []string{"order_id"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max},
+		tool("refund", registry.Entry{Financial: true, Targets: []string{"order_id"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max}, Compensate: registry.CompensateEntry{Tool: "anything"},
 			Effect: "Refund {amount} {currency} on order {order_id}", Approval: ask(registry.AboveLimit, 1), PerMinute: &zero}),
 		tool("anything", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Store {title}", PerMinute: &zero}),
 		tool("echo", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} for them", PerMinute: &zero}),
