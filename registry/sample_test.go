@@ -80,11 +80,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	l := NewLock()
 	l.Servers["files"] = ServerPin{Package: "@modelcontextprotocol/server-filesystem", Version: "2026.8.31", Integrity: "sha512-sample"}
 	l.Servers["ledger"] = ServerPin{Executable: canon.Of("sample")}
-<<<<<<< HEAD
-	servers := map[string]string{"read_file": "files", "write_file": "files", "close_account": "ledger", "orders_for_customer": "warehouse"}
-=======
-	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "close_account": "ledger"}
->>>>>>> wt/rest
+	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "close_account": "ledger", "orders_for_customer": "warehouse"}
 	for name, o := range sampleOffers() {
 		p, err := PinOf(o)
 		if err != nil {
