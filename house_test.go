@@ -55,6 +55,7 @@ var house = map[string][]string{
 	"store/storetest": {"canon", "dispatch", "record"},
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
+	"tool/standin":    {"dispatch"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},

@@ -23,6 +23,7 @@ import (
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/store/sqlite"
 	"github.com/placet-dev/placet/tool/local"
+	"github.com/placet-dev/placet/tool/standin"
 )
 
 // Fate is what became of a call.
@@ -308,11 +309,11 @@ func (s *stand) ran() int {
 	return s.calls
 }
 
-func (s *stand) Invoke(_ context.Context, ticket dispatch.Ticket) dispatch.Reached {
-	w, ok := ticket.Redeem()
-	if !ok {
-		return dispatch.Reached{Err: errors.New("not a good ticket")}
-	}
+func (s *stand) Invoke(ctx context.Context, ticket dispatch.Ticket) dispatch.Reached {
+	return standin.Answer(s.answer).Invoke(ctx, ticket)
+}
+
+func (s *stand) answer(w dispatch.Work) (json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	body := map[string]any{"text": s.text}
@@ -325,8 +326,7 @@ func (s *stand) Invoke(_ context.Context, ticket dispatch.Ticket) dispatch.Reach
 	if w.Tool.Name == s.probed.Name {
 		s.calls++
 	}
-	result, err := canon.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": s.text}}, "structuredContent": body})
-	return dispatch.Reached{Sent: true, Result: result, Err: err}
+	return canon.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": s.text}}, "structuredContent": body})
 }
 
 // lay sets the member at a path of objects.
