@@ -113,6 +113,17 @@ func (d *desk) Offer(_ context.Context, _ *registry.Server, upstream string, _ t
 	return o, nil
 }
 
+// offering is what the desk offers under a name: what it did before, or else this.
+func (d *desk) offering(o registry.Offer) registry.Offer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known, ok := d.offers[o.Name]; ok {
+		return known
+	}
+	d.offers[o.Name] = o
+	return o
+}
+
 func (d *desk) effects() []effect {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -275,10 +286,7 @@ func (s *scene) snapshot() *registry.Snapshot {
 	}
 	for _, q := range unlocked.Quarantined() {
 		offer := registry.Offer{Name: q.Tool.Upstream, Description: "the tool " + q.Tool.Upstream, InputSchema: json.RawMessage(schema)}
-		if known, ok := s.desk.offers[q.Tool.Upstream]; ok {
-			offer = known // reviewed and pinned as it is now
-		}
-		s.desk.offers[q.Tool.Upstream] = offer
+		offer = s.desk.offering(offer) // reviewed and pinned as it is now
 		pin, err := registry.PinOf(offer)
 		if err != nil {
 			s.t.Fatal(err)
