@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,5 +232,39 @@ func TestRule_K2_FilesOfPlacet(t *testing.T) {
 	}
 	if _, err = registry.Parse([]registry.Source{{Name: "tools.yaml", Text: []byte(text)}}, registry.Options{Own: []string{filepath.Join(dir, "..", "elsewhere.db")}}); err != nil {
 		t.Errorf("a folder beside it: %v", err)
+	}
+}
+
+// A folder of tools that holds a secret of the configuration, or the key that seals
+// passkeys, is refused; one beside them works.
+func TestRule_K2_SecretsOfPlacet(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"keys/desk.secret": "s3cret", "store/state.db": "", "work/a.txt": "a",
+		"placet.yaml": "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: sqlite:store/state.db\nregistry: [tools.yaml]\n" +
+			"credentials: {desk: {type: static, value: \"file:" + dir + "/keys/desk.secret\"}}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Load(filepath.Join(dir, "placet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := Options{Config: c}.ownFiles()
+	if key := filepath.Join(dir, "store/state.db.passkey-key"); !slices.Contains(own, key) {
+		t.Errorf("%s is not among %q", key, own)
+	}
+	for folder, refused := range map[string]bool{"keys": true, "store": true, "work": false} {
+		text := "version: 1\nservers:\n  notes: {files: \"" + filepath.Join(dir, folder) + "\"}\ntools:\n  read_file: {server: notes, scope: files, read: true}\n"
+		_, err := registry.Parse([]registry.Source{{Name: "tools.yaml", Text: []byte(text)}}, registry.Options{Own: own})
+		if got := err != nil && strings.Contains(err.Error(), "files of Placet itself"); got != refused {
+			t.Errorf("%s: %v", folder, err)
+		}
 	}
 }

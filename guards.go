@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/guard"
+	"github.com/placet-dev/placet/yamlfile"
 )
 
 // world is what guards may look at, and what of Placet itself no tool may reach
@@ -27,7 +29,7 @@ func (o Options) world() guard.World {
 func (o Options) ownFiles() []string {
 	c := o.Config
 	store := c.StorePath()
-	own := []string{c.File(), store, store + "-wal", store + "-shm", store + ".lock", store + ".dispatch-keys", store + ".delegation-key"}
+	own := []string{c.File(), store, store + "-wal", store + "-shm", store + ".lock", store + ".dispatch-keys", store + ".delegation-key", store + ".passkey-key"}
 	for _, file := range c.Registry {
 		own = append(own, file, strings.TrimSuffix(file, ".yaml")+".lock")
 	}
@@ -45,11 +47,38 @@ func (o Options) ownFiles() []string {
 	for _, a := range c.Trust {
 		own = append(own, a.Value.CA, a.Value.Bundle)
 	}
+	own = append(own, secretFiles(c)...)
 	var out []string
 	for _, file := range own {
 		if file != "" {
 			out = append(out, file)
 		}
+	}
+	return out
+}
+
+// secretFiles are the files that the configuration's secrets stand in.
+func secretFiles(c *config.Config) []string {
+	var refs []yamlfile.SecretRef
+	for _, w := range c.Workloads {
+		refs = append(refs, w.Value.Key)
+	}
+	for _, p := range c.Credentials {
+		refs = append(refs, p.Value.Value, p.Value.ClientSecret, p.Value.PrivateKey)
+	}
+	for _, d := range c.Points {
+		refs = append(refs, d.Token)
+	}
+	if c.Console != nil {
+		refs = append(refs, c.Console.ClientSecret)
+	}
+	for _, r := range c.Approvals.Notify {
+		refs = append(refs, r.Slack, r.Secret)
+	}
+	refs = append(refs, c.Alerts.Slack, c.Alerts.Secret)
+	var out []string
+	for _, r := range refs {
+		out = append(out, r.File())
 	}
 	return out
 }

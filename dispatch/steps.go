@@ -427,10 +427,7 @@ func (e *evaluation) decidedBy(rule *record.ApprovalRule) string {
 // call was counted before; it takes only its place among the concurrent ones.
 func (e *evaluation) charges() []record.Charge {
 	t, p := e.tool, e.call.Principal
-	var lasts time.Duration
-	if !e.run.Vouched {
-		lasts = e.b.limits.TaintLasts
-	}
+	lasts := e.lasts()
 	if e.call.Route == record.RouteSupport {
 		return e.supportCharges()
 	}

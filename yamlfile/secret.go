@@ -29,6 +29,14 @@ func NewSecretRef(text string) (SecretRef, error) {
 	return SecretRef{scheme, name}, nil
 }
 
+// File is the path of the file that holds it; "" for a secret that stands elsewhere.
+func (r SecretRef) File() string {
+	if r.scheme != "file" {
+		return ""
+	}
+	return r.name
+}
+
 // IsZero reports whether no reference was given.
 func (r SecretRef) IsZero() bool { return r.scheme == "" }
 
