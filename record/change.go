@@ -32,6 +32,9 @@ type Facts struct {
 	Passkey   *PasskeyMove
 	Fresh     *Fresh
 	Events    []Event
+
+	Transcript *TranscriptMove
+	Share      *ShareMove
 }
 
 // RunMove inserts a run (From zero) or updates it if it still has version From.
