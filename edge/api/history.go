@@ -98,7 +98,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return 0, record.Errorf(record.Invalid, "the transcript did not arrive in time")
 	case err != nil && err != io.EOF:
-		return 0, record.Errorf(record.Invalid, "the transcript did not arrive whole")
+		return 0, record.Because(record.Invalid, err, "the transcript did not arrive whole")
 	}
 	return n, err
 }

@@ -71,6 +71,9 @@ func (w *writer) rest(ready prepared) error {
 	if err := w.putPasskey(f.Passkey); err != nil {
 		return err
 	}
+	if err := w.putEmissions(f.Emissions); err != nil {
+		return err
+	}
 	if err := w.putTranscript(f.Transcript); err != nil {
 		return err
 	}
@@ -240,6 +243,9 @@ func (w *writer) guards(f record.Facts) error {
 				return conflict("this person has answered")
 			}
 		}
+	}
+	if err := w.mayEmit(f.Emissions); err != nil {
+		return err
 	}
 	if err := w.mayTranscript(f.Transcript); err != nil {
 		return err

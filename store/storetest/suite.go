@@ -61,6 +61,7 @@ func Run(t *testing.T, open Open) {
 		"Follow":           follow,
 		"Lineages":         lineages,
 		"Transcripts":      transcripts,
+		"Emissions":        emissions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
