@@ -395,3 +395,25 @@ func (b *Boundary) ReplayRun(ctx context.Context, o identity.Operator, id record
 	}
 	return record.Run{}, record.Errorf(record.Conflict, "the person started fresh at the same time; try again")
 }
+
+// RecordsFor is [Boundary.Records] for a caller who owns the run: whoever may not call
+// a tool now is not told what it returned either.
+func (b *Boundary) RecordsFor(c identity.Caller, run record.Run) history.Records {
+	return told{b.Records(run), b, c}
+}
+
+type told struct {
+	history.Records
+	b      *Boundary
+	caller identity.Caller
+}
+
+func (t told) Labelled(ctx context.Context, label string) ([]history.Recorded, error) {
+	found, err := t.Records.Labelled(ctx, label)
+	for i := range found {
+		if !t.b.admits(t.caller, found[i].Tool) {
+			found[i].Answer = ""
+		}
+	}
+	return found, err
+}

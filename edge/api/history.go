@@ -85,9 +85,13 @@ type arriving struct {
 	r    io.Reader
 	left int64
 	most int64
+	err  error // that it ended with: a decoder may take it for the end of the text
 }
 
 func (a *arriving) Read(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
 	if int64(len(p)) > a.left+1 {
 		p = p[:a.left+1]
 	}
@@ -95,16 +99,18 @@ func (a *arriving) Read(p []byte) (int, error) {
 	a.left -= int64(n)
 	switch {
 	case a.left < 0:
-		return 0, record.Errorf(record.TooLarge, "a transcript of at most %d bytes is read here", a.most)
+		n, a.err = 0, record.Errorf(record.TooLarge, "a transcript of at most %d bytes is read here", a.most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, record.Errorf(record.Invalid, "the transcript did not arrive in time")
+		a.err = record.Errorf(record.Invalid, "the transcript did not arrive in time")
 	case err != nil && err != io.EOF:
-		return 0, record.Because(record.Invalid, err, "the transcript did not arrive whole")
+		a.err = record.Because(record.Invalid, err, "the transcript did not arrive whole")
+	default:
+		return n, err
 	}
-	return n, err
+	return n, a.err
 }
 
-func (s *Sent) stream(most int64) io.Reader { return &arriving{s.body, most, most} }
+func (s *Sent) stream(most int64) *arriving { return &arriving{r: s.body, left: most, most: most} }
 
 // collect reads a transcript into memory, when it is its turn, and finds its format. The
 // result must be released.
@@ -203,9 +209,10 @@ func (d *door) checkHistory(ctx context.Context, in *checkHistoryInput) (*histor
 		return nil, err
 	}
 	if in.Format != "" && in.Run == "" {
-		r, err := history.Check(in.stream(d.histories.Bytes), history.Format(in.Format), history.Limits{Bytes: d.histories.Bytes + 1})
+		body := in.stream(d.histories.Bytes)
+		r, err := history.Check(body, history.Format(in.Format), history.Limits{Bytes: d.histories.Bytes + 1})
 		in.done()
-		return &historyReportOutput{Body: reportOf(r)}, err
+		return &historyReportOutput{Body: reportOf(r)}, cmp.Or(body.err, err)
 	}
 	text, release, err := d.collect(ctx, &in.Sent)
 	if err != nil {
@@ -228,7 +235,7 @@ func (d *door) records(ctx context.Context, id string) (history.Records, error) 
 	if err != nil {
 		return nil, hidden(err, "run")
 	}
-	return d.boundary.Records(run), nil
+	return d.boundary.RecordsFor(caller(ctx), run), nil
 }
 
 // examine checks a transcript and compares it with records, if there are any. It is
@@ -401,7 +408,7 @@ func (d *door) resumeRun(ctx context.Context, in *resumeRunInput) (*resumedOutpu
 	if len(text) == 0 {
 		return out, nil
 	}
-	return out, out.Body.compare(ctx, in, text, d.boundary.Records(r.Run))
+	return out, out.Body.compare(ctx, in, text, d.boundary.RecordsFor(caller(ctx), r.Run))
 }
 
 func openCalls(r dispatch.Resumed) []OpenCall {

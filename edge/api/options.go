@@ -38,7 +38,7 @@ type Boundary interface {
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
-	Records(record.Run) history.Records
+	RecordsFor(identity.Caller, record.Run) history.Records
 	ResumeRun(context.Context, identity.Caller, record.RunID) (dispatch.Resumed, error)
 	ReplayRun(context.Context, identity.Operator, record.RunID) (record.Run, error)
 	Import(context.Context, identity.Caller, string, history.Format, []byte) (record.Transcript, error)
