@@ -349,6 +349,16 @@ func checkMoney(key string, m Money, fail func(key, message string)) {
 
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)
 
+// Check is the rules of history.
+func (h *History) Check(fail func(key, message string)) {
+	if h.Held < 1<<10 || h.Held > 256<<20 {
+		fail("held", "between 1024 and 268435456 bytes")
+	}
+	if h.Bytes < h.Held || h.Bytes > 1<<30 {
+		fail("bytes", "at least held, and at most 1073741824 bytes")
+	}
+}
+
 // Check is the rules of ingress.
 func (i *Ingress) Check(fail func(key, message string)) {
 	if i.PerSecond < 0 {
