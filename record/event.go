@@ -58,6 +58,7 @@ const (
 	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
 
 	EventRefused    EventKind = "refused"    // a request that became no call
+	EventForeign    EventKind = "foreign"    // somebody named a run or a call of somebody else: they were told that there is none
 	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
 	EventReturned   EventKind = "returned"   // an equal call was answered from its record
