@@ -159,6 +159,7 @@ func (b *Boundary) Transcript(ctx context.Context, c identity.Caller, id record.
 	}
 	t, err := b.store.Transcript(ctx, c.Owner().Tenant, id)
 	if err == nil && t.Owner != c.Owner() {
+		b.foreign(ctx, c, "transcript "+string(id))
 		err = record.Errorf(record.NotFound, "there is no transcript %q here", id)
 	}
 	if err != nil {
@@ -251,6 +252,7 @@ func (b *Boundary) TakeShare(ctx context.Context, c identity.Caller, id record.S
 	}
 	s, err := b.store.Share(ctx, c.Owner().Tenant, id)
 	if err == nil && s.By != c.Owner() {
+		b.foreign(ctx, c, "share "+string(id))
 		err = record.Errorf(record.NotFound, "there is no share %q here", id)
 	}
 	if err != nil || !s.Ended.IsZero() {
@@ -315,7 +317,7 @@ type Resumed struct {
 func (b *Boundary) ResumeRun(ctx context.Context, c identity.Caller, id record.RunID) (Resumed, error) {
 	run, err := b.ownRun(ctx, c, id)
 	if err != nil {
-		return Resumed{}, b.foreignResume(ctx, c, id, err)
+		return Resumed{}, err
 	}
 	open, err := b.store.OpenCalls(ctx, run.Tenant, run.ID, 500)
 	if err != nil {
@@ -337,20 +339,6 @@ func (b *Boundary) ResumeRun(ctx context.Context, c identity.Caller, id record.R
 	}
 	out.Shown = run.Shown(states)
 	return out, nil
-}
-
-// foreignResume records that a caller tried to go on with somebody else's run, and
-// gives it the answer of one that does not exist.
-func (b *Boundary) foreignResume(ctx context.Context, c identity.Caller, id record.RunID, err error) error {
-	if !c.Valid() || record.KindOf(err) != record.NotFound {
-		return err
-	}
-	if _, found := b.store.Run(ctx, c.Owner().Tenant, id); found == nil {
-		if _, unrecorded := b.Refuse(ctx, c, "", record.CodeNone, "tried to resume a run of another principal or agent"); unrecorded != nil {
-			return unrecorded
-		}
-	}
-	return err
 }
 
 // ReplayRun opens, by an operator's word, a new run in the place of an old one, which

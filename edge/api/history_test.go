@@ -143,15 +143,15 @@ func TestResumeFromRecords(t *testing.T) {
 	if checked.get("forged") != "true" || !strings.Contains(checked.body, history.CodeEditedArguments) {
 		t.Errorf("edited arguments: %s", checked.body)
 	}
-	refused := h.count(record.EventRefused)
+	foreign := h.count(record.EventForeign)
 	for _, w := range []who{h.agent("mallory", "acme"), h.agent("anna", "globex")} {
 		got := h.want(h.do(w, "POST", "/v1/runs/"+o.run+"/resume", cut), 404, "not_found")
 		if none := h.do(w, "POST", "/v1/runs/run_"+strings.Repeat("0", 26)+"/resume", cut); none.body != got.body {
 			t.Errorf("it differs from a run that is not there:\n%s\n%s", got.body, none.body)
 		}
 	}
-	if got := h.count(record.EventRefused); got != refused+1 { // the other tenant's log is its own
-		t.Errorf("%d refusals more, want 1", got-refused)
+	if got := h.count(record.EventForeign); got != foreign+1 { // in the other tenant there is no such run
+		t.Errorf("%d tries more on record, want 1", got-foreign)
 	}
 	h.effects(1)
 }
