@@ -173,6 +173,7 @@ func (b Body) encode() []byte {
 	m.text("note", b.Note)
 	m.text("evidence", b.Evidence)
 	m.text("detail", b.Detail)
+	m.flag("reported", b.Reported)
 	if b.Alert != nil {
 		m.rare("alert", b.Alert)
 	}

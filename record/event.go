@@ -47,14 +47,16 @@ const (
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
-	EventRefused    EventKind = "refused"    // a request that became no call
-	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
-	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
-	EventReturned   EventKind = "returned"   // an equal call was answered from its record
-	EventLate       EventKind = "late"       // an outcome of an attempt that was already given up: evidence
-	EventReconciled EventKind = "reconciled" // with the reconciler and the evidence
-	EventActivated  EventKind = "activated"  // a registry and policy version
-	EventOverride   EventKind = "override"   // a setting that weakens a default, at activation (rule H7)
+	EventRefused    EventKind = "refused"        // a request that became no call
+	EventThrottled  EventKind = "throttled"      // requests of a caller beyond its rate were refused before the boundary, so many in a window
+	EventLimited    EventKind = "limited"        // a limit held a call back; its state is unchanged
+	EventReturned   EventKind = "returned"       // an equal call was answered from its record
+	EventLate       EventKind = "late"           // an outcome of an attempt that was already given up: evidence
+	EventReconciled EventKind = "reconciled"     // with the reconciler and the evidence
+	EventExtended   EventKind = "lease_extended" // the holder of a lease still runs its attempt
+	EventNotStarted EventKind = "not_started"    // the holder of a lease says that it did not begin; believed when lease and token are over
+	EventActivated  EventKind = "activated"      // a registry and policy version
+	EventOverride   EventKind = "override"       // a setting that weakens a default, at activation (rule H7)
 
 	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert
 	EventUnreachable EventKind = "unreachable" // no receiver of a question could be told of it
@@ -117,6 +119,7 @@ type Body struct {
 	Note       string       `json:"note,omitempty"`
 	Evidence   string       `json:"evidence,omitempty"`
 	Detail     string       `json:"detail,omitempty"`
+	Reported   bool         `json:"reported,omitempty"` // by the holder of a lease (rule E6)
 	Alert      *Alert       `json:"alert,omitempty"`
 	Notice     *Notice      `json:"notice,omitempty"`
 	Redacted   []string     `json:"redacted,omitempty"`
