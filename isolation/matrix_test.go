@@ -46,7 +46,7 @@ type row struct {
 func (r row) operation() string { name, _, _ := strings.Cut(r.name, " "); return name }
 
 // target is what a request names.
-type target struct{ call, run, approval, binding, session, state, marker string }
+type target struct{ call, run, approval, binding, session, state, marker, secret string }
 
 // object is something of the owner's with all that must not be told of it.
 type object struct {
@@ -74,7 +74,7 @@ func (o *object) missing(t testing.TB) target {
 
 // secrets is what nobody but who may must find in an answer.
 func (o *object) secrets() []string {
-	all := []string{o.marker, o.receipt, o.call, o.run, o.approval, o.binding}
+	all := []string{o.marker, o.receipt, o.call, o.run, o.approval, o.binding, o.secret}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
