@@ -116,8 +116,12 @@ func (f *framework) pass(by time.Duration, a dispatch.Answer, want record.State)
 	go func() { f.Work(ctx); close(done) }()
 	defer func() { stop(); <-done }()
 	for f.Await(f.ctx, a.Call.Tenant, a.Call.ID, 10*time.Second) {
-		if c := f.state(a).Call; c.State == want {
+		switch c := f.state(a).Call; c.State {
+		case want:
 			return c
+		case record.Executing:
+		default:
+			f.t.Fatalf("the call is %s, want %s", c.State, want)
 		}
 	}
 	f.t.Fatalf("the call is %s, want %s", f.state(a).Call.State, want)
