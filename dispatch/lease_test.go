@@ -493,7 +493,8 @@ func TestRule_E3_NotStartedCountsWhenLeaseAndTokenAreOver(t *testing.T) {
 // TestRule_E4_AReportGivesBackNoMoney: a holder that ran the call cannot get its
 // limit back by calling it an error.
 func TestRule_E4_AReportGivesBackNoMoney(t *testing.T) {
-	f := newFramework(t, func(s *scene) { s.yaml = strings.Replace(leaseYAML, "  filtered:", `  owed:
+	f := newFramework(t, func(s *scene) {
+		s.yaml = strings.Replace(leaseYAML, "  filtered:", `  owed:
     server: app
     scope: refunds
     write: true
@@ -510,7 +511,8 @@ func TestRule_E4_AReportGivesBackNoMoney(t *testing.T) {
     sources: [direct]
     autonomous_limit: {argument: amount, max: 200, count: 1, within: 24h}
     approval: {when: above_limit, approvers: ["group:leads"]}
-  filtered:`, 1) })
+  filtered:`, 1)
+	})
 	a := f.take("owed", `{"amount":10}`)
 	f.wants(must(f.report(a, dispatch.SaidFailed, `{"content":[],"isError":true}`)), record.Allow, record.CodeFailed, record.Failed)
 	f.wants(f.do(anna, "owed", `{"amount":11}`), record.RequiresApproval, record.CodeAboveLimit, record.ApprovalPending)
