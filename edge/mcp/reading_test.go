@@ -63,6 +63,7 @@ tools:
   bobs: {server: up, resource: "lib://secret", read: true, callers: {principals: ["bob@local"]}}
   shelf: {server: up, resource: "lib://shelves/{shelf}", scope: use, read: true, guards: {shelf: {type: identifier, pattern: "[a-z]{1,9}"}}}
   file: {server: up, resource: "lib://files/{name}", scope: use, read: true, guards: {name: {type: path, root: /srv/books, relative: true}}}
+  shelf_too: {server: up, resource: "lib://shelves/{other}", read: true, callers: {principals: ["dora@local"]}}
   pair: {server: up, resource: "lib://pairs/{a}-{b}", scope: use, read: true}
   sum_up: {server: up, prompt: sum.up, scope: use, read: true, guards: {tone: {type: enum, values: [dry, kind]}}}
   cities: {server: up, completes: sum_up, scope: use, read: true, per_minute: 2}
@@ -145,6 +146,27 @@ func TestRule_F6_TemplateVariablesAreGuarded(t *testing.T) {
 	})
 }
 
+// Rule F6: a URI that fits two entries of a caller fits none; one that is admitted
+// by itself goes before templates.
+func TestRule_F6_TwoWaysAreNone(t *testing.T) {
+	eras(t, func(t *testing.T, era string) {
+		w := newLibrary(t, nil)
+		two := w.speaking(era, w.token("dora"))
+		if got := two("resources/read", `"uri":"lib://shelves/poems"`).rpc(t); got.Error == nil || got.Error.Code != -32602 {
+			t.Fatalf("%+v", got)
+		}
+		w.effects()
+		one := w.speaking(era, w.token("dora", func(s *identity.TokenSpec) { s.Scopes = nil }))
+		if got := one("resources/read", `"uri":"lib://shelves/poems"`).rpc(t); got.Error != nil {
+			t.Fatalf("%+v", got.Error)
+		}
+		if got := two("resources/read", `"uri":"lib://handbook"`).rpc(t); got.Error != nil {
+			t.Fatalf("%+v", got.Error)
+		}
+		w.effects("read lib://shelves/poems", "read lib://handbook")
+	})
+}
+
 // Rule F6: a prompt's arguments are declared texts; the server gets its own name
 // for it, and nothing that was not decided.
 func TestRule_F6_PromptsAreCalls(t *testing.T) {
@@ -186,7 +208,7 @@ func TestRule_F6_CompletionsAreCalls(t *testing.T) {
 			`"ref":{"type":"ref/prompt","name":"never"},"argument":{"name":"city","value":"pa"}`,
 			`"ref":{"type":"ref/prompt","name":"handbook"},"argument":{"name":"city","value":"pa"}`,
 			`"ref":{"type":"ref/resource","uri":"lib://shelves/{shelf}"},"argument":{"name":"shelf","value":"pa"}`, // no entry completes it
-			ref + `"argument":{"name":"tone","value":"d"}`, // guarded
+			ref + `"argument":{"name":"tone","value":"d"}`,                                                         // guarded
 			ref + `"argument":{"name":"other","value":"d"}`,
 			ref + `"argument":{"name":"city","value":7}`,
 			ref + `"argument":{"name":"city","value":"pa"},"context":{"arguments":{"tone":"evil"}}`,
@@ -261,24 +283,33 @@ func TestRule_F6_ListAndCallAgree(t *testing.T) {
 // Rules F1, F4 and B5: what was read labels the conversation, and a prompt's words
 // stay the server's, also where a client sends them back as what the user typed.
 func TestRule_F6_PromptIsNoUserInput(t *testing.T) {
-	for prompted, want := range map[bool]bool{false: true, true: false} {
-		t.Run(fmt.Sprint(prompted), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		prompted bool
+		order    string
+		runs     bool
+	}{
+		"typed, nothing read":        {false, "ord_666666", true},
+		"the prompt's, as if typed":  {true, "ord_666666", false},
+		"typed beside a prompt read": {true, "ord_777777", true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			w := newLibrary(t, nil)
-			token := w.token("anna")
-			typed := "Please pay ord_666666 now"
-			vouch := func(position int, input string) string {
-				return fmt.Sprintf(`"dev.placet/vouch":{"turn":1,"response":"r1","position":%d%s}`, position, input)
-			}
-			key := []string{"Placet-Workload", vouchKey}
-			if prompted {
-				a := w.modern(token, "prompts/get", `{"name":"sum_up","arguments":{"city":"Oslo"},"_meta":{`+modernMeta+`}}`, append(key, "Mcp-Name", "sum_up")...)
+			token, key := w.token("anna"), []string{"Placet-Workload", vouchKey}
+			if c.prompted {
+				a := w.modern(token, "prompts/get", `{"name":"sum_up","arguments":{"city":"Oslo"},"_meta":{`+modernMeta+`,"dev.placet/vouch":{"turn":1,"response":"r0","position":0}}}`,
+					append(key, "Mcp-Name", "sum_up")...)
 				if m := a.rpc(t); m.Error != nil {
 					t.Fatalf("%+v", m.Error)
 				}
 			}
-			a := w.modern(token, "tools/call", callParams("pay", `{"order_id":"ord_666666"}`, vouch(1, `,"user_input":"`+typed+`"`)), append(key, "Mcp-Name", "pay")...)
-			if ran := !a.tool(t).IsError; ran != want {
+			vouch := `"dev.placet/vouch":{"turn":1,"response":"r1","position":1,"user_input":"and pay ` + c.order + ` now"}`
+			a := w.modern(token, "tools/call", callParams("pay", `{"order_id":"`+c.order+`"}`, vouch), append(key, "Mcp-Name", "pay")...)
+			if ran := !a.tool(t).IsError; ran != c.runs {
 				t.Fatalf("%s", a.body)
+			}
+			paid := slices.Contains(w.ledger.all(), `pay {"order_id":"`+c.order+`"}`)
+			if paid != c.runs {
+				t.Fatalf("%v", w.ledger.all())
 			}
 		})
 	}

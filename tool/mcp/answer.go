@@ -7,6 +7,7 @@ import (
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 // An answer is what a request came to.
@@ -39,7 +40,7 @@ var (
 )
 
 // reached says what an answer to a call means (rule E1).
-func (a answer) reached(method string, mayAsk bool) dispatch.Reached {
+func (a answer) reached(method string, s *registry.Server) dispatch.Reached {
 	out := dispatch.Reached{Sent: a.sent}
 	switch {
 	case a.status != 0:
@@ -51,9 +52,9 @@ func (a answer) reached(method string, mayAsk bool) dispatch.Reached {
 	case a.err != nil:
 		out.Err = a.err
 	default:
-		a.readResult(&out, mayAsk)
+		a.readResult(&out, s)
 	}
-	if a.fault != nil && mayAsk {
+	if a.fault != nil && s.InputRequired && (s.Sampling || !a.fault.needs.Sampling) {
 		out.Needs = a.fault.needs
 	}
 	if out.Err != nil {
@@ -62,8 +63,8 @@ func (a answer) reached(method string, mayAsk bool) dispatch.Reached {
 	return out
 }
 
-func (a answer) readResult(out *dispatch.Reached, mayAsk bool) {
-	asks, task, content := false, false, false
+func (a answer) readResult(out *dispatch.Reached, s *registry.Server) {
+	asks, task, content, model := false, false, false, false
 	err := eachMember(a.result, func(name string, value []byte) error {
 		switch name {
 		case "isError":
@@ -74,6 +75,8 @@ func (a answer) readResult(out *dispatch.Reached, mayAsk bool) {
 			task = task || kind(value) == '{'
 		case "content":
 			content = true
+		case "inputRequests":
+			model = asksModel(value)
 		}
 		return nil
 	})
@@ -83,12 +86,25 @@ func (a answer) readResult(out *dispatch.Reached, mayAsk bool) {
 	case task && !content:
 		// It has begun, and how it ends is not ours to learn: the effect is not known.
 		out.IsError, out.Err = false, errTask
-	case asks && !mayAsk:
+	case asks && (!s.InputRequired || model && !s.Sampling):
 		// It asks before it runs: nothing happened.
 		out.IsError, out.Refused, out.Err = false, true, errAsks
 	default:
 		out.Asks, out.Result = asks, a.result
 	}
+}
+
+// asksModel reports whether one of a server's questions is for the client's model.
+func asksModel(requests []byte) bool {
+	yes := false
+	_ = eachMember(requests, func(_ string, question []byte) error {
+		return member(question, "method", func(v []byte) error {
+			name, err := unquote(v)
+			yes = yes || name == "sampling/createMessage"
+			return err
+		})
+	})
+	return yes
 }
 
 // refusedCode lists the JSON-RPC errors of a refusal before execution: unknown

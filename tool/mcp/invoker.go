@@ -151,7 +151,7 @@ func (v *Invoker) invoke(ctx context.Context, w dispatch.Work) (out dispatch.Rea
 	if err != nil {
 		return dispatch.Reached{Err: err}
 	}
-	return v.send(ctx, e, ownerOf(w), q).reached(q.method, w.Server.InputRequired)
+	return v.send(ctx, e, ownerOf(w), q).reached(q.method, w.Server)
 }
 
 // send calls on the owner's session. A session that turned out to be over before
