@@ -132,6 +132,9 @@ func draftReading(server, name string, o Offer) string {
 	for _, l := range draftGuards(o.InputSchema) {
 		line("%s", l)
 	}
+	if len(propertiesOf(o.InputSchema)) > 0 {
+		line("    # completions of its arguments need an entry of their own: {server: %s, completes: %s, scope: …, read: true}", quoteKey(server), quoteKey(name))
+	}
 	line("    # results: {sensitive: true}  # REVIEW: if what it returns must not get out; it is untrusted in any case")
 	return b.String()
 }
