@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func ParseTemplate(text string) (*Template, error) {
 	if !uriScheme.MatchString(t.literals[0]) {
 		return nil, fmt.Errorf("must begin with a scheme, such as file: or https:")
 	}
-	if dotted(strings.Join(t.literals, "")) {
+	if dotted(strings.Join(t.literals, "v")) {
 		return nil, fmt.Errorf("has a . or .. between slashes")
 	}
 	return t, nil
@@ -92,23 +93,9 @@ func (t *Template) Names() []string { return slices.Clone(t.names) }
 // Match reads the variables out of a URI, as canonical arguments. A URI that fits
 // in two ways fits in none: it would mean what the reader likes.
 func (t *Template) Match(uri string) (arguments json.RawMessage, ok bool) {
-	if len(uri) > maxURI {
+	values, ok := t.values(uri)
+	if !ok {
 		return nil, false
-	}
-	m := matching{t: t, uri: uri, known: map[[2]int]int{}}
-	if m.ways(0, 0) != 1 {
-		return nil, false
-	}
-	values := map[string]string{}
-	at := 0
-	for i, name := range t.names {
-		at += len(t.literals[i])
-		end := m.end(i, at)
-		value, ok := decoded(uri[at:end])
-		if !ok {
-			return nil, false
-		}
-		values[name], at = value, end
 	}
 	arguments, err := canon.Marshal(values)
 	if err != nil {
@@ -118,16 +105,45 @@ func (t *Template) Match(uri string) (arguments json.RawMessage, ok bool) {
 	return arguments, err == nil
 }
 
+// values are those of the variables, where the URI fits in one way.
+func (t *Template) values(uri string) (map[string]string, bool) {
+	if len(uri) > maxURI {
+		return nil, false
+	}
+	ways := t.ways(uri)
+	if ways[0][0] != 1 {
+		return nil, false
+	}
+	values := map[string]string{}
+	at := 0
+	for i, name := range t.names {
+		at += len(t.literals[i])
+		end := at + character(uri, at) // there is one way, so a value of at least one
+		for ways[i+1][end] != 1 {
+			end += character(uri, end)
+		}
+		value, ok := decoded(uri[at:end])
+		if !ok {
+			return nil, false
+		}
+		values[name], at = value, end
+	}
+	return values, true
+}
+
 // Expand writes the URI that canonical arguments name (RFC 6570 section 3.2.2):
-// everything but unreserved characters is percent-encoded.
+// everything but unreserved characters is percent-encoded. A server that reads it
+// by the same template finds these values and no others.
 func (t *Template) Expand(arguments []byte) (string, error) {
 	var b strings.Builder
+	named := make(map[string]string, len(t.names))
 	for i, name := range t.names {
 		raw, _ := canon.Lookup(arguments, name)
 		value, ok := canon.Text(raw)
 		if !ok || value == "" || unusable(value) {
 			return "", fmt.Errorf("the argument %s must be text without control characters, and not empty", name)
 		}
+		named[name] = value
 		b.WriteString(t.literals[i])
 		for _, c := range []byte(value) {
 			if unreserved(c) {
@@ -144,6 +160,9 @@ func (t *Template) Expand(arguments []byte) (string, error) {
 	}
 	if dotted(uri) {
 		return "", fmt.Errorf("an argument is . or .., which names another place than it says")
+	}
+	if read, ok := t.values(uri); !ok || !maps.Equal(read, named) {
+		return "", fmt.Errorf("the arguments make a URI that may be read in more than one way")
 	}
 	return uri, nil
 }
@@ -198,65 +217,41 @@ func unreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// matching counts the ways in which a URI fits.
-type matching struct {
-	t     *Template
-	uri   string
-	known map[[2]int]int
-}
-
-// ways is in how many ways, 2 for more, the rest from literal i on fits at a place.
-func (m *matching) ways(i, at int) int {
-	literal := m.t.literals[i]
-	if !strings.HasPrefix(m.uri[at:], literal) {
-		return 0
+// ways counts, for each literal and each place in a URI, in how many ways the rest
+// of the template fits from there: 0, 1, or 2 for more. It takes a time that grows
+// with the URI's length, whatever the URI says.
+func (t *Template) ways(uri string) [][]uint8 {
+	n := len(t.names)
+	ways := make([][]uint8, n+1)
+	ways[n] = make([]uint8, len(uri)+1)
+	if rest := len(uri) - len(t.literals[n]); rest >= 0 && uri[rest:] == t.literals[n] {
+		ways[n][rest] = 1
 	}
-	at += len(literal)
-	if i == len(m.t.names) {
-		if at == len(m.uri) {
-			return 1
-		}
-		return 0
-	}
-	place := [2]int{i, at}
-	if n, ok := m.known[place]; ok {
-		return n
-	}
-	n := 0
-	for end := range m.ends(at) {
-		n = min(2, n+m.ways(i+1, end))
-	}
-	m.known[place] = n
-	return n
-}
-
-// end is where the value of variable i ends that begins at a place, where there is
-// one way.
-func (m *matching) end(i, at int) int {
-	for end := range m.ends(at) {
-		if m.ways(i+1, end) == 1 {
-			return end
-		}
-	}
-	return at
-}
-
-// ends yields where a value that begins at a place may end: it is made of
-// unreserved characters and percent-encoded ones (RFC 6570 section 1.5).
-func (m *matching) ends(at int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for at < len(m.uri) {
-			switch c := m.uri[at]; {
-			case unreserved(c):
-				at++
-			case c == '%' && at+2 < len(m.uri) && isHex(m.uri[at+1]) && isHex(m.uri[at+2]):
-				at += 3
-			default:
-				return
+	for i := n - 1; i >= 0; i-- {
+		after := make([]uint8, len(uri)+1) // from where the variable's value begins
+		for at := len(uri) - 1; at >= 0; at-- {
+			if size := character(uri, at); size > 0 {
+				after[at] = min(2, ways[i+1][at+size]+after[at+size])
 			}
-			if !yield(at) {
-				return
+		}
+		ways[i] = make([]uint8, len(uri)+1)
+		for at := range ways[i] {
+			if strings.HasPrefix(uri[at:], t.literals[i]) {
+				ways[i][at] = after[at+len(t.literals[i])]
 			}
 		}
 	}
+	return ways
+}
+
+// character is how many bytes of a URI make the character of a value at a place: an
+// unreserved one or a percent-encoded one (RFC 6570 section 1.5). Others are of no value.
+func character(uri string, at int) int {
+	switch c := uri[at]; {
+	case unreserved(c):
+		return 1
+	case c == '%' && at+2 < len(uri) && isHex(uri[at+1]) && isHex(uri[at+2]):
+		return 3
+	}
+	return 0
 }
