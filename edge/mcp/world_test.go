@@ -179,6 +179,11 @@ func load(t testing.TB, text string, invoker *mcp.Invoker) *registry.Snapshot {
 		if err != nil {
 			t.Fatal(err)
 		}
+		readable, err := invoker.ListReadable(context.Background(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offers = append(offers, readable...)
 		if len(server.Command) > 0 {
 			program, err := os.Open(server.Command[0])
 			if err != nil {
@@ -193,7 +198,7 @@ func load(t testing.TB, text string, invoker *mcp.Invoker) *registry.Snapshot {
 		}
 		for _, q := range first.Quarantined() {
 			for _, offer := range offers {
-				if q.Tool.Server == server.Name && q.Tool.Upstream == offer.Name {
+				if q.Tool.Server == server.Name && q.Tool.Offered() == offer.Key() {
 					pin, err := registry.PinOf(offer)
 					if err != nil {
 						t.Fatal(err)
