@@ -72,17 +72,17 @@ func TestRule_F6_Entries(t *testing.T) {
 
 func TestEntriesThatReadAreRefused(t *testing.T) {
 	for entry, want := range map[string]string{
-		`x: {server: lib, resource: "lib://{+a}", scope: read}`:                                         "x.resource: has an expression",
-		`x: {server: lib, resource: "lib://a", prompt: b, scope: read}`:                                 "names more than one thing: resource and prompt",
-		`x: {server: lib, resource: "lib://a", tool: b, scope: read}`:                                   "names more than one thing: tool and resource",
-		`x: {server: lib, prompt: a, scope: read, write: true}`:                                         "x.write: is for tools",
-		`x: {server: lib, prompt: a, scope: read, results: {only: [a]}}`:                                "x.results.only: is for tools",
-		`x: {server: lib, tool: a, scope: read, read: true, results: {trusted: true}}`:                  "x.results.trusted: is for resources",
-		`x: {server: disk, resource: "lib://a", scope: read}`:                                           "only MCP servers",
-		`x: {server: lib, completes: nothing, scope: read}`:                                             `x.completes: there is no entry "nothing"`,
-		`x: {server: lib, completes: book, scope: read}`:                                                "book is neither a prompt nor a resource template",
-		`x: {server: other, completes: ask, scope: read}`:                                               "x.server: is other, and ask is of lib",
-		`x: {server: lib, uri: "lib://a", scope: read}`:                                                 "did you mean resource",
+		`x: {server: lib, resource: "lib://{+a}", scope: read}`:                                          "x.resource: has an expression",
+		`x: {server: lib, resource: "lib://a", prompt: b, scope: read}`:                                  "names more than one thing: resource and prompt",
+		`x: {server: lib, resource: "lib://a", tool: b, scope: read}`:                                    "names more than one thing: tool and resource",
+		`x: {server: lib, prompt: a, scope: read, write: true}`:                                          "x.write: is for tools",
+		`x: {server: lib, prompt: a, scope: read, results: {only: [a]}}`:                                 "x.results.only: is for tools",
+		`x: {server: lib, tool: a, scope: read, read: true, results: {trusted: true}}`:                   "x.results.trusted: is for resources",
+		`x: {server: disk, resource: "lib://a", scope: read}`:                                            "only MCP servers",
+		`x: {server: lib, completes: nothing, scope: read}`:                                              `x.completes: there is no entry "nothing"`,
+		`x: {server: lib, completes: book, scope: read}`:                                                 "book is neither a prompt nor a resource template",
+		`x: {server: other, completes: ask, scope: read}`:                                                "x.server: is other, and ask is of lib",
+		`x: {server: lib, uri: "lib://a", scope: read}`:                                                  "did you mean resource",
 		`x: {server: lib, write: true, scope: w, targets: [a], guards: {a: {type: name, lookup: book}}}`: "book is no tool",
 	} {
 		_, err := Parse([]Source{{Name: "tools.yaml", Text: []byte(shelf + shelfTools + "  " + entry + "\n"), Lock: lockText(t, readable(t))}}, Options{})
