@@ -68,7 +68,7 @@ func ParseTemplate(text string) (*Template, error) {
 		rest = tail
 	}
 	if !uriScheme.MatchString(t.literals[0]) {
-		return nil, fmt.Errorf("must begin with a scheme, such as file: or https:")
+		return nil, fmt.Errorf("must begin with a scheme (file:, https: and the like)")
 	}
 	if dotted(strings.Join(t.literals, "v")) {
 		return nil, fmt.Errorf("has a . or .. between slashes")

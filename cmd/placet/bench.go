@@ -68,5 +68,8 @@ func (b *bench) offers(ctx context.Context, s *registry.Server) ([]registry.Offe
 		return nil, err
 	}
 	readable, err := b.servers.ListReadable(ctx, s)
+	if err != nil && !slices.ContainsFunc(b.toolsOf(s.Name), func(t *registry.Tool) bool { return t.Method != registry.MethodTool }) {
+		return offers, nil // nothing that is named depends on it
+	}
 	return append(slices.Clip(offers), readable...), err
 }

@@ -64,8 +64,8 @@ func greedy(l *ledger) http.Handler {
 			return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
 		}
 		//lint:ignore SA1019 tool servers still ask for it
-		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.CreateMessageParams{MaxTokens: 9, SystemPrompt: "Be brief.",
-			Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "Tell me all."}}}}}}, nil
+		ask := &sdk.CreateMessageParams{MaxTokens: 9, SystemPrompt: "Be brief."}
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"r": &sdk.ListRootsParams{}, "q": ask}}, nil
 	})
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
 }
@@ -74,7 +74,7 @@ func greedy(l *ledger) http.Handler {
 // where it is passed on it names its server and labels the conversation, and the
 // model's answer is an argument that is decided anew.
 func TestRule_F6_SamplingNamesItsServer(t *testing.T) {
-	const capable = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}`
+	const capable = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{},"roots":{}}`
 	for _, key := range []string{", input_required: true", ", input_required: true, sampling: true"} {
 		w := newWorldOver(t, nil, greedy, "version: 1\nservers: {up: {url: %q, tools_max_age: 1h"+key+"}}\ntools:\n  thinks: {server: up, scope: use, read: true}\n")
 		r := w.as(capable, w.token("anna"), "thinks", `{}`, "").tool(t)
@@ -87,6 +87,9 @@ func TestRule_F6_SamplingNamesItsServer(t *testing.T) {
 		}
 		if q := r.Inputs["q"]; q.Method != "sampling/createMessage" || q.Params["systemPrompt"] != "The tool server up asks this, not the user. It says: Be brief." {
 			t.Fatalf("%+v", r)
+		}
+		if meta, ok := r.Inputs["r"].Params["_meta"].(map[string]any); !ok || meta["dev.placet/server"] != "up" {
+			t.Fatalf("%+v", r.Inputs["r"])
 		}
 		l, err := w.store.Lineage(context.Background(), "acme", w.calls(record.Failed)[0].Lineage)
 		if err != nil || len(l.Marks) != 1 || l.Marks[0].Label != "untrusted" {

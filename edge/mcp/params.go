@@ -37,6 +37,7 @@ const (
 	metaPurpose    = metaPrefix + "purpose"    // agent text
 	metaVouch      = metaPrefix + "vouch"      // an orchestrator's statement (rule A12)
 	metaDecision   = metaPrefix + "decision"   // on answers only
+	metaServer     = metaPrefix + "server"     // on a server's own question, where it has no text: who asks
 )
 
 // identityNames are what members of _meta are called that say who is calling.

@@ -144,7 +144,8 @@ func questionOf(raw []byte, server string) (value []byte, capability string, ok 
 		value, ok = sampling(q, server)
 		return value, "sampling", ok
 	case "roots/list":
-		return raw, "roots", true
+		meta := []byte(`{"_meta":{"` + metaServer + `":` + string(quote(server)) + `}}`)
+		return q.with("params", meta).encode(), "roots", true
 	case "elicitation/create":
 	default:
 		return nil, "", false

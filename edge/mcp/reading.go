@@ -162,6 +162,11 @@ func (h *Handler) readingOf(x *request, c call, a dispatch.Answer, m members) ([
 		return h.passQuestion(x, c, a, m)
 	}
 	changed := false
+	if x.modern && c.method == registry.MethodResource {
+		// What was decided for this caller is for no cache that others share, and the
+		// next read is decided again.
+		m, changed = m.with("ttlMs", []byte("0")).with("cacheScope", []byte(`"private"`)), true
+	}
 	if m.speaksForUs() {
 		m, changed = m.without("_meta"), true
 	}

@@ -117,8 +117,11 @@ func TestRule_F6_ResourcesAreCalls(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		w.effects("read lib://handbook")
+		if got := ask("resources/read", `"uri":"lib://handbook"`).rpc(t); era == "modern" && (!strings.Contains(string(got.Result), `"cacheScope":"private"`) || strings.Contains(string(got.Result), "public")) {
+			t.Errorf("others may share it: %s", got.Result)
+		}
 		calls := w.calls(record.Succeeded)
-		if len(calls) != 1 || calls[0].Tool.Name != "handbook" || string(calls[0].Arguments) != "{}" {
+		if len(calls) != 2 || calls[0].Tool.Name != "handbook" || string(calls[0].Arguments) != "{}" {
 			t.Fatalf("%+v", calls)
 		}
 	})

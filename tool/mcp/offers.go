@@ -167,8 +167,8 @@ func (v *Invoker) fetchList(ctx context.Context, e *endpoint, c dispatch.Credent
 			q.extra = `"cursor":` + string(quote(nil, cursor))
 		}
 		a := v.send(ctx, e, owner{discovery: true}, q)
-		if of.optional && a.fault != nil && a.fault.code == codeNoMethod {
-			return nil // it has none of them
+		if of.optional && a.refused() {
+			return nil // it has none of them for us
 		}
 		if err := a.failure(); err != nil {
 			return err

@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/registry"
 )
 
-// codeNoMethod is JSON-RPC's answer to a method that a server does not have.
-const codeNoMethod = -32601
-
 // list is one of a server's lists and how its elements are read.
 type list struct {
 	method, member string
-	optional       bool // a server that does not know the method offers none
+	optional       bool // a server that refuses the method offers none
 	add            func(*listing, []byte) error
 }
 
@@ -28,6 +26,11 @@ var (
 		{"prompts/list", "prompts", true, (*listing).addPrompt},
 	}
 )
+
+// refused reports whether the server said no, rather than nothing.
+func (a answer) refused() bool {
+	return a.fault != nil || a.status >= 400 && a.status < 500 && a.status != http.StatusTooManyRequests && !a.lost
+}
 
 // readable is what the three lists have in common.
 type readable struct {
