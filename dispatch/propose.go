@@ -422,13 +422,18 @@ func (b *Boundary) hold(ctx context.Context, e *evaluation, d record.Decision, e
 			d.Code, e.call.Shown = record.CodeNewQuestion, unused.ID
 		}
 	}
+	shown, err := b.preview(ctx, e)
+	if err != nil {
+		return Answer{}, err
+	}
+	d.Rule.Preview = shown.Digest()
 	expires := e.now.Add(d.Rule.Expires)
 	e.call.Binding = record.BindingOf(e.call, d.Rule, expires, d.DecidedBy)
 	if e.call.EffectText == "" {
 		e.call.EffectText = e.tool.Effect.Render(e.call.Arguments)
 	}
 	q := record.Approval{Owner: e.call.Owner, ID: id, Call: e.call.ID, Run: e.call.Run, Lineage: e.call.Lineage, Binding: e.call.Binding,
-		Rule: *d.Rule, Code: d.Code, Asked: e.now, Expires: expires}
+		Rule: *d.Rule, Code: d.Code, Preview: shown, Asked: e.now, Expires: expires}
 	if earlier != nil {
 		q.Replaces = earlier.ID
 	}

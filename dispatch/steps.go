@@ -30,6 +30,7 @@ type evaluation struct {
 	prior  Prior       // what equal effects there are; empty for reads
 	tool   *registry.Tool
 	server *registry.Server
+	as     *registry.Tool // a dry run: the tool with the argument that makes it only read
 
 	reasons   []record.Reason
 	parts     []record.ApprovalPart // who must be asked, when somebody must
@@ -94,6 +95,9 @@ func (e *evaluation) resolveTool(context.Context) bool {
 			}
 		}
 		return e.say(record.Reason{Rule: "registry", Verdict: record.Deny, Code: record.CodeNotAvailable, Private: why})
+	}
+	if e.as != nil {
+		tool = e.as
 	}
 	e.tool = tool
 	if scope, ok := e.a.admits(tool, e.caller); !ok {

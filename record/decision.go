@@ -2,6 +2,8 @@ package record
 
 import (
 	"time"
+
+	"github.com/placet-dev/placet/canon"
 )
 
 // Verdict is what was decided on a call. Its zero value is none of them, and
@@ -129,6 +131,7 @@ type ApprovalRule struct {
 	Self    bool           `json:"self"`              // the principal may answer; only if all parts permit
 	Passkey bool           `json:"passkey,omitempty"` // a yes counts only if it is signed with a passkey; any part's demand
 	Reason  bool           `json:"reason,omitempty"`  // every answer must say why
+	Preview canon.Digest   `json:"preview,omitzero"`  // of what a dry run showed when it was asked
 }
 
 // ApprovalPart is one rule's demand.

@@ -109,13 +109,13 @@ type Entry struct {
 	Directory  yamlfile.Entries[DirectoryEntry] `yaml:"directory" doc:"By argument, look-ups whose values count as the operator's."`
 	LinksFrom  []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
 	Compensate CompensateEntry                  `yaml:"compensate" doc:"The tool that undoes it, shown to operators for calls that had their effect or may have had it. Nobody proposes it."`
+	DryRun     DryRunEntry                      `yaml:"dry_run" doc:"How its effect is previewed for approvers, when the question is opened: by a tool that only reads, or by this one with an argument that makes it only read."`
 	Given      GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
 
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
 	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	DryRun        yamlfile.Later `yaml:"dry_run" doc:"How the effect is previewed."`
 	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
 	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
 	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`

@@ -125,6 +125,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 	}
 	b.lookups()
 	b.others()
+	b.dryRuns()
 	if len(b.problems) > 0 {
 		return nil, b.problems.Sorted()
 	}

@@ -78,6 +78,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.cost(t, e, place, path)
 	b.approval(t, e, place, path)
 	b.retry(t, e, place, path)
+	b.dryRun(t, e.DryRun, place, path)
 	if len(b.problems) > before {
 		return nil
 	}

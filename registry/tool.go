@@ -54,6 +54,7 @@ type Tool struct {
 	Observe             bool
 	Instead             string
 	Compensate          string // the tool that undoes it; "" for none
+	DryRun              *DryRun
 	MaxRows             int    // of a named query; 0: the default
 
 	// Digest covers everything above that decides, and the pin. It is equal for
@@ -65,6 +66,7 @@ type Tool struct {
 	rules         []*guard.Guard // of Guards
 	input, output *schema
 	listed        json.RawMessage
+	previews      *Tool  // this tool with the argument that makes it a preview
 	taintStated   bool   // the entry says other than its marks do
 	normal        []byte // the canonical form that Digest covers, without the pin
 }

@@ -19,6 +19,7 @@ type ShownApproval struct {
 	Environment string            `json:"environment,omitempty" doc:"Where it would run."`
 	Link        string            `json:"link,omitempty" doc:"Its page on the console."`
 	Since       *ChangedView      `json:"since,omitempty" doc:"How it differs from the last approved call of this tool, if the viewer may see that."`
+	Preview     *PreviewView      `json:"preview,omitempty" doc:"What a dry run showed when the question was opened, where the tool's entry names one. An answer covers it. Not told to the agent."`
 	Newer       record.ApprovalID `json:"newer,omitempty" doc:"The question that took the place of this one."`
 }
 
@@ -30,6 +31,22 @@ type ChangedView struct {
 	Rows     []ChangedRow      `json:"rows" nullable:"false"`
 	Left     int               `json:"left" doc:"Differences that are not listed."`
 	Same     int               `json:"same" doc:"Arguments that are equal."`
+}
+
+// PreviewView is what a dry run showed: text from outside, to be shown as data.
+type PreviewView struct {
+	Tool   string        `json:"tool" doc:"What made it."`
+	Call   record.CallID `json:"call,omitempty" doc:"The support call that made it."`
+	Text   string        `json:"text,omitempty" doc:"What it returned. Nothing is decided by it."`
+	Left   int           `json:"left,omitempty" doc:"Bytes of it that were not kept."`
+	Failed string        `json:"failed,omitempty" doc:"Why there is none."`
+}
+
+func previewView(p *record.Preview) *PreviewView {
+	if p == nil {
+		return nil
+	}
+	return &PreviewView{Tool: p.Tool, Call: p.Call, Text: p.Text, Left: p.Left, Failed: question.NoPreview(p)}
 }
 
 // ChangedRow is one argument then and now, canonical; absent where it was not there.
@@ -50,6 +67,7 @@ func (d *door) shownApproval(ctx context.Context, v viewer, l dispatch.Loaded, e
 		return out, nil
 	}
 	b := &out.Body
+	b.Preview = previewView(l.Approval.Preview)
 	if d.public != "" {
 		b.Link = d.public + "/console/approvals/" + string(l.Approval.ID)
 	}
