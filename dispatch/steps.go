@@ -318,6 +318,9 @@ func (e *evaluation) input() *policy.Input {
 		Limits:  policy.Limits{},
 		Origins: e.originsOf(),
 	}
+	if s := e.server; s != nil && s.Network != nil {
+		in.Tool.Network = s.Network[0].Name
+	}
 	if e.tool.Pin != nil {
 		in.Tool.Annotations = e.tool.Pin.Annotations
 	}

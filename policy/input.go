@@ -39,6 +39,7 @@ type Tool struct {
 	Server      string
 	Version     string // digest of the registry entry with its pin
 	Flags       Flags
+	Network     string          // the network that its server is in; "" where the registry does not say
 	Annotations json.RawMessage // the server's hints, a JSON object; nothing here is a promise. nil is {}
 }
 

@@ -10,6 +10,7 @@ import (
 // File is the shape of tools.yaml.
 type File struct {
 	Version  int                           `yaml:"version,required" doc:"Version of this file's format: 1."`
+	Networks yamlfile.Entries[[]string]    `yaml:"networks" doc:"Parts of the network, by name: blocks of addresses. public, every public address, is always there."`
 	Servers  yamlfile.Entries[ServerEntry] `yaml:"servers" doc:"Where tools run, by name."`
 	Defaults Defaults                      `yaml:"defaults" doc:"What the tools of this file get where their entry says nothing."`
 	Tools    yamlfile.Entries[Entry]       `yaml:"tools" doc:"Every tool that exists, by its one name."`
@@ -43,6 +44,7 @@ type ServerEntry struct {
 	Files         string        `yaml:"files" doc:"Absolute path of a folder, in which {tenant} and {principal} stand for the caller's; reading and writing it are the tools of this server."`
 	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
 	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
+	Network       string        `yaml:"network" doc:"url, operations: the one of networks that it is in. Placet connects to it at no other address."`
 	Credential    string        `yaml:"credential" doc:"Credential profile that calls carry, one of credentials in placet.yaml."`
 
 	Lease      yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
@@ -50,7 +52,6 @@ type ServerEntry struct {
 	SameUser   yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
 	Sandbox    yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
 	Egress     yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
-	Network    yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
 }
 
 // Hints names what people write for a key.
@@ -110,13 +111,13 @@ type Entry struct {
 	LinksFrom  []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
 	Compensate CompensateEntry                  `yaml:"compensate" doc:"The tool that undoes it, shown to operators for calls that had their effect or may have had it. Nobody proposes it."`
 	DryRun     DryRunEntry                      `yaml:"dry_run" doc:"How its effect is previewed for approvers, when the question is opened: by a tool that only reads, or by this one with an argument that makes it only read."`
+	Network    []string                         `yaml:"network" doc:"Networks that it may reach, its server's among them: what its url and host arguments name must be there too. Without it, all."`
 	Given      GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
 
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
 	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
 	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
 	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`
 	Unverified    yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`

@@ -31,6 +31,7 @@ func (b *builder) fileTools(f File, lock *Lock) {
 		case t.MaxRows > 0 && server.Kind != KindQueries:
 			b.fail(e.Place, path, "is for tools of a server with queries")
 		}
+		b.bounded(t, server, e.Place, e.Value.Network)
 		b.pinTool(t, lock)
 		b.finish(t)
 	}

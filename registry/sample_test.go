@@ -119,12 +119,12 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
 	for _, key := range []string{"reconcile", "schema", "record_arguments", "retention",
-		"network", "dispatch", "schedules",
+		"dispatch", "schedules",
 		"unverified_lease", "credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
 	later["tools.x.retry"] = tool("retry", "reconcile")
-	for _, key := range []string{"lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
+	for _, key := range []string{"lease", "unverified_lease", "same_user", "sandbox", "egress"} {
 		later["servers.s."+key] = server(key, "x")
 	}
 	for path, text := range later {

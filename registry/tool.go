@@ -55,7 +55,8 @@ type Tool struct {
 	Instead             string
 	Compensate          string // the tool that undoes it; "" for none
 	DryRun              *DryRun
-	MaxRows             int    // of a named query; 0: the default
+	Network             guard.Zones // what it may reach; nil: everything
+	MaxRows             int         // of a named query; 0: the default
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).
@@ -159,6 +160,7 @@ type Server struct {
 	Files         guard.Folder // with KindFiles
 	InputRequired bool         // it may ask back during a call
 	DispatchToken bool         // calls carry a dispatch token, which it verifies
+	Network       guard.Zones  // the one zone that it is in; nil: not stated
 	Credential    string       // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
