@@ -37,6 +37,8 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 	deadline := time.Now().Add(e.tool.Timeout)
 	if err := b.apply(ctx, change); err != nil {
 		switch r := refusal(err); {
+		case overQuota(err):
+			return Answer{}, err
 		case r != nil && r.Kind == record.RefusedLimit && r.Charge.Code == record.CodeAboveLimit:
 			// Another call took what was left without a question: decide anew, and ask.
 			return Answer{}, &record.Refusal{Kind: record.RefusedPremise, What: "the autonomous limit was reached meanwhile"}

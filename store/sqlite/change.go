@@ -249,7 +249,7 @@ func (w *writer) charges(f record.Facts) ([]newLevel, error) {
 	if len(f.Charges)+len(f.Release) == 0 {
 		return nil, nil
 	}
-	tenant := f.Call.After.Tenant
+	tenant := f.Tenant()
 	out := make([]newLevel, 0, len(f.Charges)+len(f.Release))
 	level := func(k counterKey) (record.Level, error) {
 		for i := len(out) - 1; i >= 0; i-- {
