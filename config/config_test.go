@@ -186,7 +186,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
 		"trusted_proxies", "delegation", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.metrics", "telemetry.traces",
+		"calls.record_arguments", "calls.retention", "telemetry.metrics", "telemetry.traces",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {

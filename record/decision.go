@@ -71,6 +71,7 @@ const (
 	CodeInvalidArguments Code = "invalid_arguments"
 	CodeGuardRefused     Code = "guard_refused"
 	CodePrivateAddress   Code = "private_address" // an address that cannot be reached from here, in any spelling
+	CodeHeld             Code = "lineage_held"    // an operator must lift it first
 	CodeNoSuchTarget     Code = "no_such_target"  // absent and not yours look alike (rule C5)
 	CodePolicyDenied     Code = "policy_denied"
 	CodePolicyAsks       Code = "policy_asks"

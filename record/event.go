@@ -47,6 +47,9 @@ const (
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
+	EventHeld   EventKind = "lineage_held"   // an alert holds back what a lineage would change
+	EventLifted EventKind = "lineage_lifted" // an operator took the hold away
+
 	EventRefused    EventKind = "refused"    // a request that became no call
 	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged

@@ -65,6 +65,7 @@ store: sqlite:state.db
 registry: [tools.yaml]
 permissions: {operate: ["group:platform"], read: ["group:auditors"]}
 runs: {calls_per_run: 10000, calls_per_turn: 10000, proposals_open: 10000, proposals_open_turn: 10000, proposals_open_principal: 10000}
+alerts: {hold: [followed_by_calls]}
 `
 
 func newWorld(t testing.TB) *world { return newWorldAt(t, "") }
