@@ -51,6 +51,8 @@ func TestBadEntries(t *testing.T) {
 		{"a name without fields", marked("    results: {name: title}"), "tools.yaml:4: tools.x.results.name: names records of which no field counts; declare fields"},
 		{"compensate nothing", marked("    compensate: {tool: y}"), "tools.yaml:4: tools.x.compensate.tool: there is no tool \"y\"; did you mean x?"},
 		{"compensate itself", marked("    compensate: {tool: x}"), "tools.yaml:4: tools.x.compensate.tool: x undoes nothing: it is the tool itself, or is marked read: true"},
+		{"too many rows", marked("    max_rows: 10001"), "tools.yaml:4: tools.x.max_rows: must be at most 10000"},
+		{"rows of a server without queries", marked("    max_rows: 5"), "tools.yaml:4: tools.x.max_rows: is for tools of a server with queries"},
 		{"dry run by nothing", marked("    dry_run: {tool: y}"), "tools.yaml:4: tools.x.dry_run.tool: there is no tool \"y\"; did you mean x?"},
 		{"dry run by itself", marked("    dry_run: {tool: x}"), "tools.yaml:4: tools.x.dry_run.tool: x must be marked read: true and not sink: true, since it runs before anybody has said yes"},
 		{"dry run by both", marked("    dry_run: {tool: x, argument: a}"), "tools.yaml:4: tools.x.dry_run: needs either a tool or an argument"},

@@ -96,6 +96,26 @@ func TestQuestionIsShownAsData(t *testing.T) {
 	}
 }
 
+// What undoes a call is named where the server names it to who may read it, and nowhere
+// else.
+func TestCallsShowWhatUndoesThem(t *testing.T) {
+	for body, named := range map[string]bool{`,"operators":{"lineage":"l","compensate":"reverse_refund"}`: true, ``: false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"id":"x","state":"succeeded","tool":"refund","arguments":{},"reasons":[]` + body + `}`))
+		}))
+		id, err := record.NewID("call", record.Call{}.Proposed, zeros{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, errOut := inProcess(t, map[string]string{"PLACET_TOKEN": "x"}, "calls", "show", id, "--server", s.URL)
+		s.Close()
+		if code != 0 || strings.Contains(out, "reverse_refund") != named || strings.Contains(out, "undone by") != named {
+			t.Errorf("%d %s\n%s", code, out, errOut)
+		}
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
