@@ -60,7 +60,7 @@ var house = map[string][]string{
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},
-	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
+	"tool/mcp":        {"canon", "dispatch", "guard", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
 	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},

@@ -31,6 +31,7 @@ type Config struct {
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
 	Money       Budgets          `yaml:"money" doc:"Bounds of what is spent."`
 	Agents      Agents           `yaml:"agents" doc:"What agents are held to, by name, beside what their callers may do."`
+	Quota       Quota            `yaml:"quota" doc:"How many events a tenant's calls may write."`
 	Ingress     Ingress          `yaml:"ingress" doc:"How many requests one credential may send, counted before anything is decided."`
 	History     History          `yaml:"history" doc:"Bounds of the transcripts that are checked, repaired and imported."`
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
@@ -40,7 +41,6 @@ type Config struct {
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
-	Quota          yamlfile.Later `yaml:"quota" doc:"Limits by tenant."`
 	Retention      yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
 	Providers      yamlfile.Later `yaml:"providers" doc:"Model providers."`
 	Schedules      yamlfile.Later `yaml:"schedules" doc:"Calls at set times."`
@@ -275,7 +275,9 @@ type Runs struct {
 	TaintLasts    time.Duration `yaml:"taint_lasts" default:"24h" doc:"How long labels, caps and rejections of unvouched lineages count."`
 	CallsPerTurn  int           `yaml:"calls_per_turn" default:"40" doc:"Calls in one turn."`
 	CallsPerRun   int           `yaml:"calls_per_run" default:"400" doc:"Calls in one run."`
-	ProposalsOpen int           `yaml:"proposals_open" default:"100" doc:"Proposals that are open at the same time."`
+	ProposalsOpen int           `yaml:"proposals_open" default:"100" doc:"Proposals of one lineage that are open at the same time, those that wait for a person among them."`
+	OpenInTurn    int           `yaml:"proposals_open_turn" default:"100" doc:"Those of one turn that are open at the same time, whatever their lineage may have."`
+	OpenOfOne     int           `yaml:"proposals_open_principal" default:"500" doc:"Those of one principal, in all lineages, that are open at the same time."`
 	TurnsPerRun   int           `yaml:"turns_per_run" doc:"Turns in one run, those after an approval too; 0 means no limit."`
 	Money         Money         `yaml:"money" doc:"Money in one run and its children, by currency, such as EUR: \"500\". Where it is given, a currency that it does not name may not be spent."`
 
@@ -314,6 +316,13 @@ type Ingress struct {
 type History struct {
 	Bytes int `yaml:"bytes" default:"67108864" doc:"Of a transcript that is checked as it arrives: its format is named, and no run."`
 	Held  int `yaml:"held" default:"8388608" doc:"Bytes of any other one. It is held in memory with what is read from it, some ten times as much; at most four at once."`
+}
+
+// Quota bounds the events of a tenant. Outcomes, answers and ends are never refused.
+type Quota struct {
+	Events  int           `yaml:"events" default:"2000000" doc:"Events of one tenant in per; 0 means no quota."`
+	Reserve int           `yaml:"reserve" default:"200000" doc:"Of these, how many are kept for what follows from calls that exist: no new proposal takes them."`
+	Per     time.Duration `yaml:"per" default:"1h" doc:"Over which time they are counted."`
 }
 
 // Calls bounds calls.

@@ -186,9 +186,9 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "delegation", "quota", "retention", "providers",
+		"trusted_proxies", "delegation", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.traces",
+		"calls.record_arguments", "calls.retention", "telemetry.traces",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {

@@ -54,6 +54,9 @@ const (
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
+	EventHeld   EventKind = "lineage_held"   // an alert holds back what a lineage would change
+	EventLifted EventKind = "lineage_lifted" // an operator took the hold away
+
 	EventModelAsked    EventKind = "model_asked"    // a request went to a model's provider
 	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
 

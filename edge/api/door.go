@@ -83,6 +83,7 @@ func build(o Options) *door {
 	d.registerPasskeys()
 	d.registerMe()
 	d.registerAlerts()
+	d.registerHeld()
 	d.registerHealth()
 	d.finishSpec()
 	return d
