@@ -48,6 +48,7 @@ const (
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
 	EventRefused    EventKind = "refused"    // a request that became no call
+	EventHistory    EventKind = "history"    // a history that was passed on to a model has findings
 	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
 	EventReturned   EventKind = "returned"   // an equal call was answered from its record
