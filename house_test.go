@@ -44,7 +44,7 @@ var house = map[string][]string{
 	"connect":             {"mcphttp", "record"}, // a client: knows nothing of what serves
 	"connect/connecttest": {},
 
-	"dispatch": {"canon", "guard", "identity", "label", "policy", "record", "registry"},
+	"dispatch": {"canon", "guard", "history", "identity", "label", "policy", "record", "registry"},
 
 	"policy/rego":    {"canon", "policy", "record"},
 	"policy/authzen": {"canon", "policy", "record"},

@@ -81,6 +81,9 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 	}
 	r.Result = filtered(e.tool, r.Result)
 	out.Result = r.Result
+	if c.Emission != "" || !e.tool.Read && c.Occurrence != "" {
+		out.Text = textDigest(r.Result) // histories may tell of it
+	}
 	kept := out
 	if !b.keeps(e, c, r) {
 		kept.Result = nil

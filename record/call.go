@@ -53,6 +53,7 @@ type Call struct {
 	Shown          CallID          `json:"shown,omitempty"`    // an earlier, unsettled call with the same effect key (rule A8)
 	EffectText     string          `json:"effect,omitempty"`   // the effect in words, values quoted (rule D7)
 	Supports       CallID          `json:"supports,omitempty"` // the call that this look-up was made for (rule C5)
+	Emission       EmissionID      `json:"emission,omitempty"` // what the LLM edge saw the model make (rule A2)
 
 	// Received is the digest of what was proposed, where guards put it into another
 	// form; zero where they did not, and Digest is that of the proposal (rule G3).
@@ -83,8 +84,9 @@ type Outcome struct {
 	IsError   bool            `json:"is_error"`         // the tool said so
 	Result    json.RawMessage `json:"result,omitempty"` // byte for byte what the tool returned; kept for calls that may be answered from records
 	Digest    canon.Digest    `json:"result_digest,omitzero"`
-	Detail    string          `json:"detail,omitempty"`    // for operators
-	BadOutput string          `json:"bad_output,omitzero"` // the output schema rule it breaks; recorded, not hidden
+	Text      canon.Digest    `json:"text_digest,omitzero"` // of a result that is one text: what histories tell of it is compared with
+	Detail    string          `json:"detail,omitempty"`     // for operators
+	BadOutput string          `json:"bad_output,omitzero"`  // the output schema rule it breaks; recorded, not hidden
 	Effect    string          `json:"effect_ref,omitempty"`
 	Cost      *int64          `json:"cost,omitempty"`     // that the result reports, in millionths of the currency
 	By        string          `json:"by,omitempty"`       // the reconciler, where one settled it

@@ -31,6 +31,7 @@ type Facts struct {
 	Activate  *Activation
 	Passkey   *PasskeyMove
 	Fresh     *Fresh
+	Emissions *EmissionMove
 	Events    []Event
 }
 

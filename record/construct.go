@@ -70,6 +70,9 @@ func finish(before, after Call, s Step, events []Event) Facts {
 	if !s.Lineage.Empty() {
 		f.Lineage = s.Lineage
 	}
+	if before.State == None && after.Emission != "" {
+		f.Emissions = &EmissionMove{Consume: &EmissionUse{EmissionRef{after.Tenant, after.Emission}, after.ID, s.At}}
+	}
 	if len(s.Labels) > 0 {
 		f.Events = append(f.Events, after.labelled(s.Who, s.At, s.Labels))
 	}
@@ -86,7 +89,7 @@ func finish(before, after Call, s Step, events []Event) Facts {
 func (c Call) proposedEvent(s Step) Event {
 	return c.event(EventProposed, c.By(), s.At, Body{
 		Source: c.Source, Route: c.Route, Arguments: c.Digest, Received: c.Received, Effect: c.Effect,
-		Version: c.Tool.Version, Turn: c.Turn, Redacted: []string{"arguments"},
+		Version: c.Tool.Version, Turn: c.Turn, Emission: c.Emission, Redacted: []string{"arguments"},
 	})
 }
 

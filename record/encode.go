@@ -173,6 +173,10 @@ func (b Body) encode() []byte {
 	m.text("note", b.Note)
 	m.text("evidence", b.Evidence)
 	m.text("detail", b.Detail)
+	m.text("emission", string(b.Emission))
+	if b.Model != nil {
+		m.rare("model", b.Model)
+	}
 	if b.Alert != nil {
 		m.rare("alert", b.Alert)
 	}

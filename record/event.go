@@ -47,6 +47,9 @@ const (
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
+	EventModelAsked    EventKind = "model_asked"    // a request went to a model's provider
+	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
+
 	EventRefused    EventKind = "refused"    // a request that became no call
 	EventHistory    EventKind = "history"    // a history that was passed on to a model has findings
 	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
@@ -118,6 +121,8 @@ type Body struct {
 	Note       string       `json:"note,omitempty"`
 	Evidence   string       `json:"evidence,omitempty"`
 	Detail     string       `json:"detail,omitempty"`
+	Emission   EmissionID   `json:"emission,omitempty"` // what witnessed the proposal
+	Model      *Modelled    `json:"model,omitempty"`    // what passed between a run and a model
 	Alert      *Alert       `json:"alert,omitempty"`
 	Notice     *Notice      `json:"notice,omitempty"`
 	Redacted   []string     `json:"redacted,omitempty"`

@@ -71,6 +71,9 @@ func (w *writer) rest(ready prepared) error {
 	if err := w.putPasskey(f.Passkey); err != nil {
 		return err
 	}
+	if err := w.putEmissions(f.Emissions); err != nil {
+		return err
+	}
 	if f.Lineage != nil {
 		if err := w.putLineage(*f.Lineage); err != nil {
 			return err
@@ -234,6 +237,9 @@ func (w *writer) guards(f record.Facts) error {
 				return conflict("this person has answered")
 			}
 		}
+	}
+	if err := w.mayEmit(f.Emissions); err != nil {
+		return err
 	}
 	return w.mayPasskey(f.Passkey)
 }

@@ -27,7 +27,7 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 	var d details
 	col.json(&d)
 	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank, d.Supports
-	c.Received = d.Received
+	c.Received, c.Emission = d.Received, d.Emission
 	c.State, c.Version = record.State(col.text()), col.int()
 	col.json(&c.Decision)
 	c.Binding = col.digest()
@@ -255,6 +255,11 @@ func (s *Store) Prior(ctx context.Context, tenant record.TenantID, lineage recor
 		}
 		if err := one(&p.Equal, selectEqual, tenant, lineage, effect[:], occurrence); err != nil {
 			return err
+		}
+		if occurrence == "" && p.Equal == nil && s.writer.emitted.Load() {
+			if err := one(&p.Equal, selectWitnessed, tenant, lineage, effect[:]); err != nil {
+				return err
+			}
 		}
 		if err := one(&p.Done, selectDone, tenant, effect[:]); err != nil {
 			return err

@@ -74,6 +74,9 @@ const (
 		AND occurrence <> '' AND read_only = 0 ORDER BY id DESC LIMIT 1`
 	selectEqual = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_equal WHERE tenant = ? AND lineage = ? AND effect = ? AND occurrence = ?
 		AND read_only = 0 AND ` + isOpen
+	// A witnessed call that was sent once and comes again without a label.
+	selectWitnessed = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_witnessed WHERE tenant = ? AND lineage = ? AND effect = ?
+		AND read_only = 0 AND source = 'witnessed' AND ` + isOpen + ` ORDER BY id DESC LIMIT 1`
 	selectDone = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
 		AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`
 	selectUnsettled = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
@@ -233,6 +236,8 @@ type details struct {
 
 	Supports record.CallID `json:"supports,omitempty"`
 	Received canon.Digest  `json:"received,omitzero"`
+
+	Emission record.EmissionID `json:"emission,omitempty"`
 }
 
 func callColumns(c *record.Call) []any {
@@ -247,8 +252,8 @@ func callColumns(c *record.Call) []any {
 }
 
 func encodeDetails(c *record.Call) text {
-	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received}
-	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() {
+	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received, c.Emission}
+	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() && d.Emission == "" {
 		return text("{}")
 	}
 	return encode(d)
