@@ -16,6 +16,5 @@
 // turn (door.go). An answer is passed on by pass.go; what it says is put together
 // by the reader of its API (chat.go, responses.go, messages.go, gemini.go).
 //
-// It may import canon, record, registry, identity, history, dispatch and
-// edge/oauth. It knows no store.
+// It may import canon, record, label, identity, history, dispatch and edge/oauth. It knows no store.
 package llm

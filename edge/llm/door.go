@@ -17,6 +17,7 @@ import (
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/label"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -255,7 +256,7 @@ func check(r *http.Request, e endpoint) *refusal {
 		return invalid("the query is not passed on; a key goes into a header")
 	}
 	if r.URL.RawQuery != e.query {
-		return invalid("only streams of events are passed on; add ?" + e.query)
+		return invalid("only streams of events are passed on; add ?%s", e.query)
 	}
 	if e.method == http.MethodGet {
 		return nil
@@ -288,7 +289,7 @@ func (d *door) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 // exchange is one request that was recorded, and is passed on.
 type exchange struct {
 	request *request
-	asked   dispatch.Asked
+	asked   dispatch.Sending
 	tools   names
 	void    string // why no call of the answer is a proposal
 }
@@ -304,7 +305,12 @@ func (d *door) ask(r *http.Request, c identity.Caller, q *request, tools names) 
 		return nil, nil, f
 	}
 	x := dispatch.Exchange{Caller: c, Provider: q.provider.Name, Request: canon.Of("placet/llm/request/1", []byte(q.provider.Name), []byte(q.endpoint.path), q.body),
-		Told: found.told, Objects: q.objects}
+		Told: found.told, Objects: q.objects, Detail: found.summary()}
+	if len(q.hosted) > 0 || found.hosted {
+		// What the provider's own tools bring reaches the caller with the answer's first
+		// bytes: the lineage carries the label before that (rules F1 and G1).
+		x.Labels = []string{label.Untrusted}
+	}
 	said := q.said()
 	if f := stated(r.Header, said, &x); f != nil {
 		return nil, nil, f
@@ -316,22 +322,17 @@ func (d *door) ask(r *http.Request, c identity.Caller, q *request, tools names) 
 		}
 		return nil, nil, d.failed(r.Context(), "a request to a model was not recorded", err)
 	}
-	if f = q.compare(r.Context(), found, d.Boundary.Records(asked.Run)); f == nil {
-		f = q.verdict(found)
+	compared, f := q.compare(r.Context(), d.Boundary.Records(asked.Run))
+	if f != nil {
+		return nil, nil, f
+	}
+	if f = q.verdict(compared); f == nil {
+		f = d.report(r.Context(), asked.Run, compared)
 	}
 	if f != nil {
 		return nil, nil, f
 	}
-	if f := d.report(r.Context(), asked.Run, found); f != nil {
-		return nil, nil, f
-	}
-	if len(q.hosted) > 0 || found.hosted {
-		// What the provider's own tools bring reaches the caller with the answer's first
-		// bytes: the lineage carries the label before that (rules F1 and G1).
-		if err := d.Boundary.Witness(r.Context(), asked, dispatch.Emitted{Labels: []string{"untrusted"}}); err != nil {
-			return nil, nil, d.failed(r.Context(), "a label was not recorded", err)
-		}
-	}
+	found.findings = append(found.findings, compared.findings...)
 	return &exchange{request: q, asked: asked, tools: tools, void: q.voids(said, found)}, found, nil
 }
 
@@ -344,7 +345,8 @@ func (d *door) failed(ctx context.Context, what string, err error) *refusal {
 	return f
 }
 
-// report records what was found in a history, once as long as it stays the same.
+// report records what comparing a history with the records showed, once as long as
+// it stays the same. What its grammar showed is recorded with the request.
 func (d *door) report(ctx context.Context, run record.Run, found *reading) *refusal {
 	if len(found.findings) == 0 {
 		return nil

@@ -67,15 +67,15 @@ func tell(t *history.Transcript, n names) []dispatch.Told {
 		case i.Kind == history.Call && ours && i.Server == "":
 			told = append(told, dispatch.Told{Label: i.ID, Tool: tool, Digest: i.Digest})
 		case i.Kind == history.Result:
-			answer(told, i)
+			answered(told, i)
 		}
 	}
 	return told
 }
 
-// answer marks the call that a result answers: the first open one of its label, or
+// answered marks the call that a result answers: the first open one of its label, or
 // of its tool where there are no labels.
-func answer(told []dispatch.Told, result *history.Item) {
+func answered(told []dispatch.Told, result *history.Item) {
 	for k := range told {
 		c := &told[k]
 		if !c.Answered && c.Label == result.ID && (c.Label != "" || result.Tool == c.Tool) {
@@ -85,14 +85,13 @@ func answer(told []dispatch.Told, result *history.Item) {
 	}
 }
 
-// compare adds what comparing with the records of the run shows.
-func (q *request) compare(ctx context.Context, r *reading, records history.Records) *refusal {
+// compare is what comparing with the records of the run shows.
+func (q *request) compare(ctx context.Context, records history.Records) (*reading, *refusal) {
 	c, err := history.Classify(ctx, q.history, records)
 	if err != nil {
-		return surfaced(record.Because(record.Unavailable, err, "the history cannot be compared with the records; nothing was sent"))
+		return nil, surfaced(record.Because(record.Unavailable, err, "the history cannot be compared with the records; nothing was sent"))
 	}
-	r.findings = append(r.findings, c.Findings...)
-	return nil
+	return &reading{findings: c.Findings}, nil
 }
 
 // verdict refuses what could only be forged, where the operator wants that.

@@ -17,9 +17,9 @@ import (
 type Boundary interface {
 	// Ask opens or continues run and turn, and retires what the request answers,
 	// drops or repeats. It is durable on return.
-	Ask(ctx context.Context, x dispatch.Exchange) (dispatch.Asked, error)
+	Ask(ctx context.Context, x dispatch.Exchange) (dispatch.Sending, error)
 	// Witness records a completed answer. When it returns nil, proposals match it.
-	Witness(ctx context.Context, a dispatch.Asked, e dispatch.Emitted) error
+	Witness(ctx context.Context, a dispatch.Sending, e dispatch.Emitted) error
 	// Records is what the histories of a run are compared with.
 	Records(run record.Run) history.Records
 	// Found records what was found in a history that was passed on all the same.

@@ -43,6 +43,8 @@ func (s *stream) run(ctx context.Context, resp *http.Response, c *clock) {
 			return
 		case err != nil:
 			s.release()
+			s.write(s.pending)
+			s.flush()
 			s.gone = true
 		}
 	}
@@ -81,6 +83,8 @@ func (s *stream) take(ctx context.Context, chunk []byte) {
 	s.pending = append(s.pending[:0], s.pending[from:]...)
 	if len(s.pending) > s.door.Limits.Event {
 		s.giveUp(ctx, "an event is too large")
+		s.write(s.pending)
+		s.pending = nil
 	}
 }
 
@@ -142,14 +146,10 @@ func (s *stream) giveUp(ctx context.Context, why string) {
 	s.raw = true
 }
 
-// release passes on what is held, and the event that is not whole.
+// release passes on what is held.
 func (s *stream) release() {
 	s.write(s.held)
 	s.held, s.holding = nil, false
-	if !s.raw {
-		s.write(s.pending)
-		s.pending = nil
-	}
 }
 
 func (s *stream) write(b []byte) {
