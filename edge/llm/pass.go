@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/record"
 )
 
 func decimal(n int) string { return strconv.Itoa(n) }
@@ -248,7 +249,14 @@ func (d *door) witness(ctx context.Context, x *exchange, a *answer) {
 	if !ok {
 		return
 	}
-	if err := d.Boundary.Witness(context.WithoutCancel(ctx), x.asked, e); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	err := d.Boundary.Witness(ctx, x.asked, e)
+	if record.KindOf(err) == record.Conflict && len(e.Objects) > 0 {
+		// Some servers give every answer's parts the same IDs. They stay the first run's.
+		e.Objects = nil
+		err = d.Boundary.Witness(ctx, x.asked, e)
+	}
+	if err != nil {
 		d.Log.ErrorContext(ctx, "an answer was not witnessed: its calls will ask as if nobody had seen them", "provider", x.request.provider.Name, "run", x.asked.Run.ID, "error", err)
 	}
 }

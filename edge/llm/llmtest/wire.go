@@ -100,7 +100,7 @@ func (y Reply) Body(kind Kind) string {
 	case Chat:
 		return y.chatBody()
 	case Responses:
-		return y.responsesBody("completed")
+		return y.responsesBody(y.finish("completed", "completed"))
 	case Messages:
 		return y.messagesBody()
 	}
