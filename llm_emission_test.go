@@ -54,7 +54,7 @@ func TestRule_G2_WhatCounts(t *testing.T) {
 	for _, p := range protos() {
 		each := func(name string, play func(who, text string)) {
 			t.Run(p.String()+" "+name, func(t *testing.T) {
-				a.t = t
+				defer a.under(t)()
 				n++
 				play(fmt.Sprintf("user%d", n), fmt.Sprintf("file%d", n))
 			})
@@ -145,7 +145,7 @@ func TestRule_G2_SteeredAnswersDoNotCount(t *testing.T) {
 		all := append(rows[p.kind], row{name: "free", runs: 1}, row{name: "free, and there is one", alone: true, runs: 1}, row{name: "prefilled", prefilled: true})
 		for _, r := range all {
 			t.Run(p.String()+" "+r.name, func(t *testing.T) {
-				a.t = t
+				defer a.under(t)()
 				n++
 				who, text := fmt.Sprintf("user%d", n), fmt.Sprintf("file%d", n)
 				history := []said{{user: "go"}}
@@ -162,7 +162,7 @@ func TestRule_G2_SteeredAnswersDoNotCount(t *testing.T) {
 		}
 		if p.kind == llmtest.Chat || p.kind == llmtest.Gemini {
 			t.Run(p.String()+" several answers, unasked", func(t *testing.T) {
-				a.t = t
+				defer a.under(t)()
 				a.emit("several", p, p.body("", said{user: "go"}), llmtest.Reply{Others: 1, Calls: []llmtest.Call{erase("c1", "s")}})
 				a.runs("several", "several", "s", 0)
 			})
@@ -177,7 +177,7 @@ func TestRule_G2_ACutStreamIsNoEmission(t *testing.T) {
 	n := 0
 	for _, p := range streams() {
 		t.Run(p.String(), func(t *testing.T) {
-			a.t = t
+			defer a.under(t)()
 			reply := llmtest.Reply{ID: "resp_1", Text: "I do.", Calls: []llmtest.Call{erase("c1", "x")}}
 			events := reply.Events(p.kind)
 			for cut := 1; cut < len(events); cut++ {
@@ -208,7 +208,7 @@ func TestBytesPassUnchanged(t *testing.T) {
 		for _, size := range []int{1, 7, 100, 4096} {
 			for _, crlf := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %d crlf=%v", p, size, crlf), func(t *testing.T) {
-					a.t = t
+					defer a.under(t)()
 					n++
 					who := fmt.Sprintf("user%d", n)
 					reply := llmtest.Reply{ID: "r", Text: "Schön, é\u2028 gut.", Calls: []llmtest.Call{erase("c1", "ü\"}{")}, Chunk: size}
@@ -233,7 +233,7 @@ func TestCallsAreHeldUntilTheyAreRecorded(t *testing.T) {
 	a := newAsking(t, "")
 	for n, p := range streams() {
 		t.Run(p.String(), func(t *testing.T) {
-			a.t = t
+			defer a.under(t)()
 			who := fmt.Sprintf("user%d", n)
 			gate, early := make(chan struct{}), make(chan struct{})
 			reply := llmtest.Reply{ID: "r", Text: "I erase the file.", Calls: []llmtest.Call{erase("c1", "held")}, Gate: gate, Early: func() { close(early) }}
@@ -282,7 +282,7 @@ func TestRule_G3_NamesOfModels(t *testing.T) {
 		runs       bool
 	}{{"disk_wipe", "disk.wipe", true}, {"mcp__placet__disk_wipe", "disk.wipe", true}, {"mcp__placet__erase", "erase", true}, {"mcp__other__erase", "erase", false}, {"Erase", "erase", false}, {"disk__wipe", "disk.wipe", false}} {
 		t.Run(c.wire, func(t *testing.T) {
-			a.t = t
+			defer a.under(t)()
 			who := fmt.Sprintf("user%d", n)
 			call := erase("c1", "x")
 			call.Name = c.wire

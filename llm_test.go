@@ -4,18 +4,24 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/llm/llmtest"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/tool/local"
 )
@@ -27,7 +33,43 @@ type asking struct {
 	provider *llmtest.Provider
 	local    *identity.Local
 	users    map[string]string // tokens
+	fail     atomic.Bool       // the store does
+	log      safeBuffer
 }
+
+// safeBuffer is what a log was told.
+type safeBuffer struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.Write(p)
+}
+
+func (b *safeBuffer) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.String()
+}
+
+// failing is a store whose changes fail when told.
+type failing struct {
+	dispatch.Store
+	fail *atomic.Bool
+}
+
+func (f failing) Apply(ctx context.Context, c record.Change) error {
+	if f.fail.Load() {
+		return errors.New("the disk is full")
+	}
+	return f.Store.Apply(ctx, c)
+}
+
+// orchestratorsKey is of a program that may vouch.
+var orchestratorsKey = "plk_" + strings.Repeat("B", 43)
 
 // The key that only the server has.
 const providerKey = "sk-the-operators-own-key"
@@ -41,7 +83,8 @@ func newAsking(t *testing.T, more string) *asking {
 	if a.local, err = identity.NewLocal(LocalIssuer, rand.Reader, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	settings := `providers:
+	settings := `workloads: {orchestrator: {key: "env:HASH", permissions: [propose, vouch]}, plain: {key: "env:PLAIN", permissions: [propose]}}
+providers:
   openai: {api: openai, url: "UP/v1", key: "env:PROVIDER_KEY", prefix: ["mcp__placet__"]MORE}
   anthropic: {api: anthropic, url: "UP", key: "env:PROVIDER_KEY"MORE}
   gemini: {api: gemini, url: "UP", key: "env:PROVIDER_KEY"MORE}
@@ -50,13 +93,30 @@ func newAsking(t *testing.T, more string) *asking {
 	a.service = newService(t, settings, func(o *Options) {
 		o.Local, o.Tenants = a.local, []string{"acme", "globex"}
 		o.Config.Approvals.Wait = 10 * time.Millisecond
-		o.LookupEnv = func(name string) (string, bool) { return providerKey, name == "PROVIDER_KEY" }
+		values := map[string]string{"PROVIDER_KEY": providerKey, "HASH": identity.HashKey(orchestratorsKey), "PLAIN": identity.HashKey("plk_" + strings.Repeat("C", 43))}
+		o.LookupEnv = func(name string) (string, bool) { v, ok := values[name]; return v, ok }
+		o.testOnlyStore = func(s dispatch.Store) dispatch.Store { return failing{s, &a.fail} }
+		o.Log = slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		wide := 1 << 20
 		// Default sources: witnessed and vouched. Anything below asks.
 		entry := registry.Entry{Scope: "files:write", Destructive: true, PerMinute: &wide, Approval: registry.Asking{When: registry.Asked, Approvers: []string{"group:leads"}}}
 		o.Tools = append(o.Tools, a.later("erase", entry), a.later("disk.wipe", entry))
 	})
+	t.Cleanup(func() {
+		for _, secret := range []string{providerKey, "eyJ", orchestratorsKey, "go secretly"} {
+			if strings.Contains(a.log.text(), secret) {
+				t.Errorf("the log holds %q", secret)
+			}
+		}
+	})
 	return a
+}
+
+// under has a test of its own until the function that is returned is called.
+func (a *asking) under(t *testing.T) func() {
+	before := a.t
+	a.t = t
+	return func() { a.t = before }
 }
 
 // later is a tool of the service that is made after it.
@@ -273,7 +333,7 @@ func TestRule_G2_AWitnessedCallRunsOnce(t *testing.T) {
 	a := newAsking(t, "")
 	for n, p := range protos() {
 		t.Run(p.String(), func(t *testing.T) {
-			a.t = t
+			defer a.under(t)()
 			who := fmt.Sprintf("anna%d", n)
 			if got := a.call(who, "erase", "x"); got != notShown {
 				t.Errorf("without an emission: %s", got)
