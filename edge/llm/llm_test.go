@@ -65,7 +65,7 @@ func assemble(d *dialect, l Limits, text string, size int) *answer {
 		text = text[n:]
 		for {
 			end := s.next(pending)
-			if end == 0 {
+			if end == 0 || a.broken() {
 				break
 			}
 			if name, data, ok := parseEvent(pending[:end]); ok {

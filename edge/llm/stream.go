@@ -226,5 +226,5 @@ func parseEvent(raw []byte) (name string, data []byte, ok bool) {
 			data, ok = append(data, value...), true
 		}
 	}
-	return name, data, ok
+	return name, data, len(data) > 0
 }
