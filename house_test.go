@@ -70,8 +70,9 @@ var house = map[string][]string{
 	"edge/question":    {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
 	"edge/front":       {},
 
-	"alert":  {"canon", "dispatch", "record"}, // fixed rules over the log
-	"notify": {"canon", "dispatch", "record"}, // tells people elsewhere; a door outwards
+	"alert":   {"canon", "dispatch", "record"},   // fixed rules over the log
+	"metrics": {"dispatch", "history", "record"}, // what the log says, as numbers
+	"notify":  {"canon", "dispatch", "record"},   // tells people elsewhere; a door outwards
 }
 
 // top are the packages that wire: they may import everything but each other's tops.

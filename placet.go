@@ -33,6 +33,7 @@ import (
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/ingress"
 	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/metrics"
 	"github.com/placet-dev/placet/notify"
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/policy/rego"
@@ -115,6 +116,7 @@ type Placet struct {
 	ingress  *ingress.Limit
 	notices  *notify.Desk
 	alerts   *alert.Watch
+	metrics  *metrics.Metrics
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -191,6 +193,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err = p.openAlerts(); err != nil {
 		return nil, err
 	}
+	p.metrics = metrics.New(metrics.Options{Records: p.store, Generation: p.boundary.Generation, Ignored: p.ignored.Counts, Clock: o.Clock, Log: o.Log,
+		Quarantined: func() int { return len(p.boundary.Current().Registry.Quarantined()) }})
 	if err = p.doors(); err != nil {
 		return nil, err
 	}
@@ -315,6 +319,10 @@ func (p *Placet) Servers() *Servers { return p.servers }
 // Handler serves every door: /mcp, /v1 and their metadata, and the development
 // issuer where people may sign in at it.
 func (p *Placet) Handler() http.Handler { return p.handler }
+
+// Metrics serves what the log says as numbers, for Prometheus. It asks nobody who
+// they are: it belongs on a listener of its own.
+func (p *Placet) Metrics() http.Handler { return p.metrics.Handler() }
 
 // Ignored is how often something was sent that looks like identity and is none, by
 // what it was. The log tells it too.

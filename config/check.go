@@ -20,6 +20,7 @@ func (c *Config) Check(fail func(key, message string)) {
 		fail("version", "is not known to this program; it reads version 1")
 	}
 	c.checkListen(fail)
+	c.checkMetrics(fail)
 	c.checkStore(fail)
 	c.checkResource(fail)
 	seen, clients := map[string]bool{}, 0
@@ -107,6 +108,21 @@ func (c *Config) checkResource(fail func(key, message string)) {
 		fail("resource", "must be https beyond this machine")
 	case c.Resource == c.ConsoleAudience():
 		fail("resource", "must not be public_url + /console: tokens for that may answer approvals")
+	}
+}
+
+// checkMetrics wants an address of its own: what is served there asks nobody who they are.
+func (c *Config) checkMetrics(fail func(key, message string)) {
+	if c.Telemetry.Metrics == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(c.Telemetry.Metrics)
+	n, bad := strconv.Atoi(port)
+	switch {
+	case err != nil || bad != nil || n < 0 || n > 65535 || net.ParseIP(host) == nil && host != "localhost":
+		fail("telemetry.metrics", "wants address and port, such as 127.0.0.1:9464")
+	case n != 0 && c.Telemetry.Metrics == c.Listen:
+		fail("telemetry.metrics", "must not be the address that calls come to")
 	}
 }
 

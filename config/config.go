@@ -367,9 +367,8 @@ func (Ask) Choices() []string {
 
 // Telemetry is what this server says about itself.
 type Telemetry struct {
-	Log LogLevel `yaml:"log" default:"info" doc:"Least level that is logged."`
-
-	Metrics yamlfile.Later `yaml:"metrics" doc:"Address of the metrics."`
+	Log     LogLevel       `yaml:"log" default:"info" doc:"Least level that is logged."`
+	Metrics string         `yaml:"metrics" doc:"Address, as IP:PORT, where Prometheus reads metrics at /metrics over plain HTTP, without a sign-in: they name no caller, tool, tenant or value. Keep it where only the monitoring reaches it."`
 	Traces  yamlfile.Later `yaml:"traces" doc:"Where traces are sent."`
 }
 

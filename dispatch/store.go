@@ -129,6 +129,13 @@ type Prior struct {
 	Rejection *record.Rejection // a person's no in this lineage (rule A9)
 }
 
+// OpenCount is how many calls are in an open state, and since when the oldest is.
+type OpenCount struct {
+	State  record.State
+	N      int64
+	Oldest time.Time
+}
+
 // Reader is what doors and commands read beside the boundary. It moves nothing.
 type Reader interface {
 	Calls(ctx context.Context, q CallQuery) ([]record.Call, error)

@@ -52,6 +52,7 @@ const (
 
 	EventRefused    EventKind = "refused"    // a request that became no call
 	EventHistory    EventKind = "history"    // a history that was passed on to a model has findings
+	EventForeign    EventKind = "foreign"    // somebody named a run or a call of somebody else: they were told that there is none
 	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
 	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
 	EventReturned   EventKind = "returned"   // an equal call was answered from its record
