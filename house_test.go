@@ -51,24 +51,22 @@ var house = map[string][]string{
 
 	"policy/authzen/pdptest": {"canon"}, // a decision point for tests
 
-	"store/sqlite":     {"canon", "dispatch", "record"},
-	"store/storetest":  {"canon", "dispatch", "record"},
-	"tool/file":        {"dispatch", "guard", "record", "registry", "tool/local"},
-	"tool/http":        {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
-	"tool/standin":     {"dispatch"},
-	"tool/local":       {"dispatch", "record", "registry"},
-	"tool/measure":     {"record", "registry"},
-	"tool/query":       {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},
-	"tool/mcp":         {"canon", "dispatch", "mcphttp", "record", "registry"},
-	"edge/mcp":         {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
-	"edge/console":     {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
-	"edge/api":         {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "identity", "passkey", "policy", "record", "registry"},
-	"edge/llm":         {"canon", "dispatch", "edge/oauth", "history", "identity", "label", "record"}, // passes on to model providers
-	"edge/llm/llmtest": {},                                                                            // a provider, for tests
-	"edge/oauth":       {"canon"},
-	"edge/feed":        {"dispatch", "record"},          // what moves, read once for all who wait
-	"edge/question":    {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
-	"edge/front":       {},
+	"store/sqlite":    {"canon", "dispatch", "record"},
+	"store/storetest": {"canon", "dispatch", "record"},
+	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
+	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
+	"tool/standin":    {"dispatch"},
+	"tool/local":      {"dispatch", "record", "registry"},
+	"tool/measure":    {"record", "registry"},
+	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},
+	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
+	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
+	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
+	"edge/oauth":      {"canon"},
+	"edge/feed":       {"dispatch", "record"},          // what moves, read once for all who wait
+	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
+	"edge/front":      {},
 
 	"alert":   {"canon", "dispatch", "record"},   // fixed rules over the log
 	"metrics": {"dispatch", "history", "record"}, // what the log says, as numbers

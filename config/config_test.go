@@ -174,6 +174,8 @@ func TestProblems(t *testing.T) {
 		{"provider that is this server", with("providers: {a: {api: openai, url: http://127.0.0.1:8088/v1}}"), "placet.yaml:5:1: providers: placet.yaml:5: a is this server itself"},
 		{"provider's timeout", with("providers: {a: {api: openai, url: http://localhost/v1, timeout: 2h}}"), "placet.yaml:5:56: providers.a.timeout: must be between 1s and 1h"},
 		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
+		{"metrics nowhere", with("telemetry: {metrics: \"9464\"}"), "placet.yaml:5:13: telemetry.metrics: wants address and port, such as 127.0.0.1:9464"},
+		{"metrics where calls come", with("listen: 127.0.0.1:8088\ntelemetry: {metrics: 127.0.0.1:8088}"), "placet.yaml:6:1: telemetry: metrics must not be at the address that calls come to"},
 		{"port", with("port: 80"), "placet.yaml:5:1: port: is not a key here; did you mean listen: ADDRESS:PORT?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -193,7 +195,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
 		"trusted_proxies", "delegation", "quota", "retention",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.metrics", "telemetry.traces",
+		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.traces",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {
