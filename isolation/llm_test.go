@@ -45,10 +45,10 @@ func TestPromise_P7_EveryProviderPath(t *testing.T) {
 			row{name: "/llm/openai/v1/responses naming " + name + " of another run", door: proposing, object: answeredByModel, ask: to(post, "/llm/openai/v1/responses", body)})
 	}
 	for _, path := range []string{"/llm/openai/v1/models", "/llm/anthropic/v1/models", "/llm/gemini/v1beta/models"} {
-		rows = append(rows, row{name: path, door: proposing, object: asked, ask: to(get, path), own: proposers})
+		rows = append(rows, row{name: path, door: proposing, object: asked, ask: to(get, path), own: proposers, unlike: true})
 	}
 	rows = append(rows,
-		row{name: "/llm/anthropic/v1/messages/count_tokens", door: proposing, object: asked, own: proposers,
+		row{name: "/llm/anthropic/v1/messages/count_tokens", door: proposing, object: asked, own: proposers, unlike: true,
 			ask: to(post, "/llm/anthropic/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"{call}"}]}`)},
 		row{name: "/llm/openai/v1/files/{call}", door: proposing, object: asked, ask: to(get, "/llm/openai/v1/files/{call}")})
 	check(t, w, rows)

@@ -322,7 +322,7 @@ func (d *door) ask(r *http.Request, c identity.Caller, q *request, tools names) 
 		}
 		return nil, nil, d.failed(r.Context(), "a request to a model was not recorded", err)
 	}
-	compared, f := q.compare(r.Context(), d.Boundary.Records(asked.Run))
+	compared, f := q.compare(r.Context(), found, d.Boundary.Records(asked.Run))
 	if f != nil {
 		return nil, nil, f
 	}

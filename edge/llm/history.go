@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/record"
@@ -22,7 +23,8 @@ var forged = []string{history.CodeDuplicateName, history.CodeCaseVariant, histor
 type reading struct {
 	findings []history.Finding // without notes
 	told     []dispatch.Told
-	hosted   bool // it holds what tools brought that the provider ran itself
+	labels   map[string]bool // of calls of our tools
+	hosted   bool            // it holds what tools brought that the provider ran itself
 }
 
 // read reads the history of a request and holds it to its grammar. A history that
@@ -43,7 +45,10 @@ func (q *request) readHistory(n names) (*reading, *refusal) {
 	}
 	q.history = t
 	r := &reading{findings: slices.DeleteFunc(report.Findings, func(f history.Finding) bool { return f.Severity == history.Note })}
-	r.told = tell(t, n)
+	r.told, r.labels = tell(t, n), map[string]bool{}
+	for _, c := range r.told {
+		r.labels[c.Label] = true
+	}
 	for i := range t.Items {
 		r.hosted = r.hosted || i.Provider && (i.Kind == history.Result || i.Kind == history.Call || i.Kind == history.Marker && i.Type == "server-side")
 	}
@@ -85,9 +90,25 @@ func answered(told []dispatch.Told, result *history.Item) {
 	}
 }
 
+// ours asks the records for what they can hold: calls of our tools. What the user
+// typed makes no difference here, and is not asked for.
+type ours struct {
+	history.Records
+	labels map[string]bool
+}
+
+func (o ours) Labelled(ctx context.Context, label string) ([]history.Recorded, error) {
+	if !o.labels[label] {
+		return nil, nil
+	}
+	return o.Records.Labelled(ctx, label)
+}
+
+func (ours) Vouched(context.Context, canon.Digest) (bool, error) { return false, nil }
+
 // compare is what comparing with the records of the run shows.
-func (q *request) compare(ctx context.Context, records history.Records) (*reading, *refusal) {
-	c, err := history.Classify(ctx, q.history, records)
+func (q *request) compare(ctx context.Context, r *reading, records history.Records) (*reading, *refusal) {
+	c, err := history.Classify(ctx, q.history, ours{records, r.labels})
 	if err != nil {
 		return nil, surfaced(record.Because(record.Unavailable, err, "the history cannot be compared with the records; nothing was sent"))
 	}
