@@ -35,7 +35,7 @@ func TestPromise_P7_EveryProviderPath(t *testing.T) {
 		rows = append(rows,
 			row{name: path + " in a run of the owner's", door: proposing, object: asked, ask: to(post, address, body, "Placet-Run", "{run}"), may: mine, done: became("canceled")},
 			row{name: path + " keeping a call of the owner's", door: proposing, object: asked, ask: to(post, address, body, "Placet-Run", "{run}", "Placet-Keep", "{call}"), may: mine, done: became("approval_pending")},
-			row{name: path, door: proposing, object: asked, ask: to(post, address, body, "Placet-Run", "{marker}"), own: proposers, unlike: true})
+			row{name: path + " in a run of the same name", door: proposing, object: asked, ask: to(post, address, body, "Placet-Run", "{marker}"), may: mine, own: proposers.but(mine...), unlike: true})
 	}
 	previous := `{"model":"m","input":"go","previous_response_id":"{state}"}`
 	item := `{"model":"m","input":[{"type":"item_reference","id":"msg_{state}"},{"role":"user","content":"go"}]}`
