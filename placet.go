@@ -268,12 +268,16 @@ func (p *Placet) doors() error {
 		p.issuer.Mount(mux)
 	}
 	mountKeys(mux, p.signer)
+	if err := p.mountProviders(mux, resource); err != nil {
+		return err
+	}
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Ingress: p.ingress, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		OAuth: resource, PublicURL: c.PublicURL,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
+		Checked:   p.metrics.History,
 		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
 		Reported:  lease.Result,
 		Evidence:  p.evidence(),

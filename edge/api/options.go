@@ -112,6 +112,9 @@ type Options struct {
 	Stream time.Duration    // how long a stream lasts at most; 0: 10 min
 
 	History HistoryLimits // of transcripts
+	// Checked is told of every history that was checked: without the transcript where it
+	// was not held, without classes where it was not compared; nil: nobody is.
+	Checked func(*history.Transcript, []history.Finding, *history.Classification)
 }
 
 // ReloadOrder says what to do with the files as they are now.
