@@ -45,6 +45,6 @@ test)
 	cp -R world "$cache/"
 	cp "$tests"/*.js "$cache/$tests/"
 	cd "$cache"
-	node --test --test-timeout=120000 "$tests"/*.test.js
+	node --test --test-force-exit --test-timeout=120000 "$tests"/*.test.js
 	;;
 esac

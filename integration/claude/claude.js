@@ -1,11 +1,12 @@
 import { query } from '@anthropic-ai/claude-agent-sdk';
 
 // A conversation with the tools of Placet and no others, and a model: on Messages.
-export function converse({ mcp, models, token, model, prompt, home, options }) {
+export function ask({ mcp, models, token, model, prompt, home, ...options }) {
 	return query({
 		prompt,
 		options: {
 			model,
+			cwd: home,
 			mcpServers: { placet: { type: 'http', url: mcp, headers: { Authorization: `Bearer ${token}` } } },
 			allowedTools: ['mcp__placet__*'], // Placet decides, not the client's own question
 			tools: [],

@@ -59,7 +59,7 @@ export function scenes(name, open, converse) {
 	play('a person says yes while the client waits', async (world, c) => {
 		world.provider.script(c.model, { calls: [call('close_order', c.order)] }, { text: 'Closed.' });
 		const said = converse(c, `Close ${c.order}`);
-		const question = await world.question(c.person);
+		const question = await world.question(c.person, said);
 		assert.deepEqual(world.ledger.of(c.order), []);
 		await world.approve(question);
 		assert.equal(await said, 'Closed.');
@@ -70,7 +70,7 @@ export function scenes(name, open, converse) {
 	play('a person says no while the client waits', async (world, c) => {
 		world.provider.script(c.model, { calls: [call('close_order', c.order)] }, { text: 'I may not.' });
 		const said = converse(c, `Close ${c.order}`);
-		await world.reject(await world.question(c.person));
+		await world.reject(await world.question(c.person, said));
 		assert.equal(await said, 'I may not.');
 		assert.deepEqual(world.ledger.of(c.order), []);
 		assert.match(last(world, c.model), /Rejected by a person/);

@@ -49,6 +49,7 @@ export class World {
 		writeFileSync(join(world.folder, 'tools.yaml'), registry(await world.desk.open()));
 		await world.#placet('tools', 'lock', 'desk');
 		world.#process = spawn(placet, ['dev', '--json', '--tenants', 'acme'], { cwd: world.folder, stdio: ['ignore', 'pipe', 'pipe'] });
+		process.once('exit', () => world.#process.kill()); // also when a test never ends
 		world.said = '';
 		world.#process.stderr.on('data', (text) => (world.said += text));
 		const [line] = await Promise.race([
@@ -96,14 +97,22 @@ export class World {
 		return answer;
 	}
 
-	// question waits until a person is asked about somebody's call.
-	async question(person) {
-		for (let version = ''; ; ) {
-			const list = await this.#api(`approvals?state=pending&wait=30&version=${version}`);
-			const mine = list.approvals.find((question) => question.call.principal.subject === person.name);
-			if (mine) return mine;
-			version = list.version;
-		}
+	// question waits until a person is asked about somebody's call, whose client waits for said.
+	async question(person, said) {
+		let ended = false;
+		const unasked = said.then(() => {
+			ended = true;
+			throw new Error('it came to its end, and nobody was asked');
+		});
+		const asked = async () => {
+			for (let version = ''; !ended; ) {
+				const list = await this.#api(`approvals?state=pending&wait=30&version=${version}`);
+				const mine = list.approvals.find((question) => question.call.principal.subject === person.name);
+				if (mine) return mine;
+				version = list.version;
+			}
+		};
+		return Promise.race([asked(), unasked]);
 	}
 
 	approve(question) {
