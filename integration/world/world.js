@@ -28,7 +28,7 @@ servers: {desk: {url: "${desk}"}}
 defaults: {per_minute: 0, concurrent: 0}
 tools:
   look_up: {server: desk, scope: desk, read: true}
-  add_note: {server: desk, scope: desk, write: true, sources: [direct], approval: {when: asked}}
+  add_note: {server: desk, scope: desk, write: true, sources: [witnessed, vouched, direct], approval: {when: asked}}
   close_order: {server: desk, scope: desk, destructive: true, targets: [order], approval: {when: always}}
   delete_order: {server: desk, scope: desk, destructive: true, targets: [order], approval: {when: asked}}
 `;
