@@ -21,6 +21,9 @@ func (o Options) world() guard.World {
 		}
 		listeners = append(listeners, net.JoinHostPort(u.Hostname(), port))
 	}
+	if metrics := o.Config.Telemetry.Metrics; metrics != "" {
+		listeners = append(listeners, metrics)
+	}
 	return guard.World{Resolver: o.Resolver, Files: o.ownFiles(), Listeners: listeners}
 }
 

@@ -44,7 +44,7 @@ var house = map[string][]string{
 	"connect":             {"mcphttp", "record"}, // a client: knows nothing of what serves
 	"connect/connecttest": {},
 
-	"dispatch": {"canon", "guard", "identity", "label", "policy", "record", "registry"},
+	"dispatch": {"canon", "guard", "history", "identity", "label", "policy", "record", "registry"},
 
 	"policy/rego":    {"canon", "policy", "record"},
 	"policy/authzen": {"canon", "policy", "record"},
@@ -56,20 +56,22 @@ var house = map[string][]string{
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
 	"tool/standin":    {"dispatch"},
+	"tool/lease":      {"dispatch", "record", "registry", "tool/local"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},
 	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
-	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "identity", "passkey", "policy", "record", "registry"},
+	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
 	"edge/feed":       {"dispatch", "record"},          // what moves, read once for all who wait
 	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
 	"edge/front":      {},
 
-	"alert":  {"canon", "dispatch", "record"}, // fixed rules over the log
-	"notify": {"canon", "dispatch", "record"}, // tells people elsewhere; a door outwards
+	"alert":   {"canon", "dispatch", "record"},   // fixed rules over the log
+	"metrics": {"dispatch", "history", "record"}, // what the log says, as numbers
+	"notify":  {"canon", "dispatch", "record"},   // tells people elsewhere; a door outwards
 }
 
 // top are the packages that wire: they may import everything but each other's tops.

@@ -33,12 +33,14 @@ import (
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/ingress"
 	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/metrics"
 	"github.com/placet-dev/placet/notify"
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/store/sqlite"
+	"github.com/placet-dev/placet/tool/lease"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
 
@@ -115,6 +117,7 @@ type Placet struct {
 	ingress  *ingress.Limit
 	notices  *notify.Desk
 	alerts   *alert.Watch
+	metrics  *metrics.Metrics
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -191,6 +194,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err = p.openAlerts(); err != nil {
 		return nil, err
 	}
+	p.metrics = metrics.New(metrics.Options{Records: p.store, Generation: p.boundary.Generation, Ignored: p.ignored.Counts, Clock: o.Clock, Log: o.Log,
+		Quarantined: func() int { return len(p.boundary.Current().Registry.Quarantined()) }})
 	if err = p.doors(); err != nil {
 		return nil, err
 	}
@@ -235,7 +240,7 @@ func (p *Placet) doors() error {
 	c := p.o.Config
 	resource := p.oauth()
 	mcp, err := edgemcp.New(edgemcp.Options{
-		Boundary: p.boundary, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
+		Boundary: dispatch.Unleased{Boundary: p.boundary}, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
 			now := p.boundary.Current()
 			if now == nil {
@@ -267,6 +272,8 @@ func (p *Placet) doors() error {
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
+		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
+		Reported:  lease.Result,
 		Evidence:  p.evidence(),
 		Reload: func(ctx context.Context, by string, order api.ReloadOrder) (api.Reloaded, error) {
 			read := func() (Reloaded, error) { return p.Reload(ctx, record.Who{Workload: by}, order.Version) }
@@ -312,6 +319,10 @@ func (p *Placet) Servers() *Servers { return p.servers }
 // Handler serves every door: /mcp, /v1 and their metadata, and the development
 // issuer where people may sign in at it.
 func (p *Placet) Handler() http.Handler { return p.handler }
+
+// Metrics serves what the log says as numbers, for Prometheus. It asks nobody who
+// they are: it belongs on a listener of its own.
+func (p *Placet) Metrics() http.Handler { return p.metrics.Handler() }
 
 // Ignored is how often something was sent that looks like identity and is none, by
 // what it was. The log tells it too.

@@ -216,6 +216,14 @@ func (b *Boundary) Current() *Active {
 	return nil
 }
 
+// Generation is the number of the active version; 0 before the first.
+func (b *Boundary) Generation() int64 {
+	if a := b.now.Load(); a != nil {
+		return a.generation
+	}
+	return 0
+}
+
 // apply records a change under a context of its own: a caller that goes away
 // must not leave us ignorant of what is durable.
 func (b *Boundary) apply(ctx context.Context, c record.Change) error {

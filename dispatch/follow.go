@@ -18,6 +18,9 @@ type Follower interface {
 	// first, from after a given one, at most n at once.
 	Pending(ctx context.Context, after record.ApprovalID, n int) ([]Loaded, error)
 
+	// Open counts the open calls of every tenant, by state.
+	Open(ctx context.Context) ([]OpenCount, error)
+
 	// Alerts returns the alerts of one tenant, newest first.
 	Alerts(ctx context.Context, q AlertQuery) ([]record.Event, error)
 }

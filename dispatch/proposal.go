@@ -52,6 +52,7 @@ type Answer struct {
 	Instead  string // what to do instead, from registry or policy
 	DoneAt   time.Time
 	Needs    Questions // the tool refused, since it may not ask these
+	Lease    *Lease    // with leased: the attempt is the caller's to run
 }
 
 // State is the call's state, or empty.

@@ -120,6 +120,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	}
 	tool, listed := a.Registry.Tool(p.Tool)
 	if listed {
+		if err := b.witnessed(ctx, e, p); err != nil {
+			return b.undecided(p.Tool, err.Error()), nil
+		}
 		e.normalise(tool)
 		e.identify(tool)
 		if !tool.Read {
@@ -149,8 +152,10 @@ func (p *Proposal) labels() error {
 	if !printable(p.RunLabel) || !printable(p.Occurrence) {
 		return record.Errorf(record.Invalid, "a run's label and an occurrence are at most %d bytes of printable text", maxLabel)
 	}
-	if strings.HasPrefix(p.Occurrence, vouchedPrefix) {
-		return record.Errorf(record.Invalid, "an occurrence must not start with %q: that names what an orchestrator vouches for", vouchedPrefix)
+	for prefix, what := range map[string]string{vouchedPrefix: "what an orchestrator vouches for", emittedPrefix: "what a model was seen to emit"} {
+		if strings.HasPrefix(p.Occurrence, prefix) {
+			return record.Errorf(record.Invalid, "an occurrence must not start with %q: that names %s", prefix, what)
+		}
 	}
 	if len(p.Purpose) > 4*maxLabel || !utf8.ValidString(p.Purpose) {
 		return record.Errorf(record.Invalid, "the purpose must be at most %d bytes of text", 4*maxLabel)
@@ -177,10 +182,14 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 		}
 	}
 	route := p.Route
-	if route == "" {
-		if route = record.RouteAPI; source != record.Direct {
-			route = record.RouteModel
-		}
+	switch {
+	case route != "":
+	case e.run.Replays != "":
+		route = record.RouteReplay
+	case source != record.Direct:
+		route = record.RouteModel
+	default:
+		route = record.RouteAPI
 	}
 	e.call = record.Call{
 		Owner: p.Caller.Owner(), ID: id, Run: e.run.ID, Lineage: e.run.Lineage, Turn: e.run.Turn,

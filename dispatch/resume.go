@@ -45,6 +45,7 @@ func (b *Boundary) own(ctx context.Context, c identity.Caller, id record.CallID)
 	case err != nil:
 		return Loaded{}, err
 	case l.Call.Owner != c.Owner():
+		b.foreign(ctx, c, "call "+string(id))
 		return Loaded{}, none
 	}
 	return l, nil

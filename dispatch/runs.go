@@ -111,9 +111,20 @@ func (b *Boundary) ownRun(ctx context.Context, c identity.Caller, id record.RunI
 		return record.Run{}, err
 	}
 	if run.Owner != c.Owner() {
+		b.foreign(ctx, c, "run "+string(id))
 		return record.Run{}, record.Errorf(record.NotFound, "there is no run %q here", id)
 	}
 	return run, nil
+}
+
+// foreign records that a caller named what belongs to somebody else in its tenant
+// (promise P7). The caller learns nothing of it; nothing depends on the record.
+func (b *Boundary) foreign(ctx context.Context, c identity.Caller, what string) {
+	o := c.Owner()
+	event := record.Event{At: b.clock(), Tenant: o.Tenant, Kind: record.EventForeign, Who: o.By()}
+	if err := b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: what})); err != nil {
+		b.log.Error("dispatch: a request for somebody else's records was not recorded", "error", err)
+	}
 }
 
 // Run returns a run of the caller, with the state a reader sees.

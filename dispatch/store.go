@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -71,6 +72,25 @@ type Store interface {
 	Standing(ctx context.Context, tenant record.TenantID, p record.Principal) ([]record.Standing, error)
 	LiveRuns(ctx context.Context, owner record.Owner) ([]record.Run, error)
 
+	// Emission returns the oldest emission that a proposal of a tool with a proposed
+	// digest can consume in a lineage: open, made after a time, its run alive in its
+	// turn; or nil. Every proposal asks, so it costs nothing while there is none.
+	Emission(ctx context.Context, tenant record.TenantID, lineage record.LineageID, tool string, digest canon.Digest, since time.Time) (*record.Emission, error)
+
+	// OpenEmissions returns the open emissions of a run, oldest first, at most n.
+	OpenEmissions(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Emission, error)
+
+	// Requests returns the newest request of a run to a model, and the newest one with
+	// a digest; zero: there is none.
+	Requests(ctx context.Context, tenant record.TenantID, run record.RunID, digest canon.Digest) (newest, equal record.ModelRequest, err error)
+
+	// KeptFor returns the run that a provider keeps something for, or nothing.
+	KeptFor(ctx context.Context, tenant record.TenantID, provider, id string) (record.RunID, error)
+
+	// Labelled returns what a lineage holds under a name that a provider, a client or
+	// this server gave: emissions, oldest first, and calls by occurrence or ID; at most n of the former.
+	Labelled(ctx context.Context, tenant record.TenantID, lineage record.LineageID, label string, n int) ([]Labelled, error)
+
 	// Lineage returns a lineage's labels and payments; the zero value is one that has
 	// read and been told nothing. Every decision asks, so it must not cost a read of a file.
 	Lineage(ctx context.Context, tenant record.TenantID, lineage record.LineageID) (record.Lineage, error)
@@ -81,6 +101,8 @@ type Store interface {
 
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
+
+	Transcripts
 }
 
 // Loaded is a call with what belongs to it, as one snapshot showed it.
@@ -107,6 +129,13 @@ type Prior struct {
 	Done      *record.Call      // the latest that succeeded, of this principal, with its result (rule A7)
 	Unsettled []record.Call     // executing or unknown, in any lineage of tenant and principal (rule A8)
 	Rejection *record.Rejection // a person's no in this lineage (rule A9)
+}
+
+// OpenCount is how many calls are in an open state, and since when the oldest is.
+type OpenCount struct {
+	State  record.State
+	N      int64
+	Oldest time.Time
 }
 
 // Reader is what doors and commands read beside the boundary. It moves nothing.
@@ -176,4 +205,12 @@ type EventQuery struct {
 	Kinds  []record.EventKind
 	Newest bool // the newest first, in place of the order of the log
 	Limit  int
+}
+
+// Labelled is what stands under a label: an emission, the call that it became, or a
+// call alone.
+type Labelled struct {
+	Emission *record.Emission
+	Run      record.Run // of the emission
+	Call     *record.Call
 }

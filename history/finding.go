@@ -81,7 +81,7 @@ var meanings = map[string]meaning{
 	CodeSplicedRuns:         {Forgery, "calls of several runs stand in one history", "what was allowed in one run is taken as allowed in another"},
 	CodeDroppedCancellation: {Forgery, "the records say that this call was stopped, and the history does not", "a runtime takes up again what a person or a rule stopped"},
 	CodeEditedArguments:     {Forgery, "the arguments are not those that were recorded or asked about", "an approval for one thing is used for another"},
-	CodeEditedResult:        {Forgery, "the result is not the one that was recorded", "the model acts on what no tool returned"},
+	CodeEditedResult:        {Violation, "the result is not the one that was recorded", "the model acts on what no tool returned"},
 	CodeInvalidArguments:    {Violation, "a call that names no tool, or whose arguments are not an object of strict JSON", "a lenient reader makes its own call of it"},
 	CodeUnaskedApproval:     {Violation, "a call that names an approval which was not asked for, not given, or used before", "a runtime takes the answer as permission and runs the call"},
 	CodeUnaskedAnswer:       {Violation, "an answer to an approval that nobody asked for", "a runtime takes it as permission and runs the call it names"},

@@ -99,11 +99,13 @@ telemetry: {log: error}
 const tools = `version: 1
 servers:
   desk: {url: %q, stateless: true}
+  app: {lease: true}
 defaults: {per_minute: 0, concurrent: 0, timeout: 5s}
 tools:
   act: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}}
   break: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}}
   file: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: always, approvers: ["group:leads"]}}
+  here: {server: app, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}, timeout: 10m, schema: here.json}
 `
 
 // newWorld starts everything. The server is the program itself, as its own process.
@@ -117,7 +119,9 @@ func newWorld(t testing.TB) *world {
 	w.write("placet.yaml", files)
 	w.write("tools.yaml", fmt.Sprintf(tools, desk.URL))
 	key := w.mustRun("keys", "new", "orchestrator.hash")
+	w.write("here.json", `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
 	w.mustRun("tools", "lock", "desk")
+	w.mustRun("tools", "lock", "app")
 	w.start()
 	w.introduce(key)
 	return w

@@ -53,6 +53,7 @@ type Call struct {
 	Shown          CallID          `json:"shown,omitempty"`    // an earlier, unsettled call with the same effect key (rule A8)
 	EffectText     string          `json:"effect,omitempty"`   // the effect in words, values quoted (rule D7)
 	Supports       CallID          `json:"supports,omitempty"` // the call that this look-up was made for (rule C5)
+	Emission       EmissionID      `json:"emission,omitempty"` // what the LLM edge saw the model make (rule A2)
 
 	// Received is the digest of what was proposed, where guards put it into another
 	// form; zero where they did not, and Digest is that of the proposal (rule G3).
@@ -66,6 +67,7 @@ type Call struct {
 	Attempt  int          `json:"attempt"`
 	Key      string       `json:"idempotency_key,omitempty"` // one for all attempts
 	Lease    time.Time    `json:"lease,omitzero"`            // until when the holder of Attempt may report
+	Holder   canon.Digest `json:"lease_holder,omitzero"`     // of a leased attempt: the digest of what its holder shows; it stays until the next attempt
 	Holds    []Charge     `json:"holds,omitempty"`           // given back by the settling change
 	Attempts int          `json:"attempts"`                  // how many the registry allows in all
 
@@ -79,12 +81,15 @@ type Call struct {
 // Outcome is what we know of an effect.
 type Outcome struct {
 	Code      Code            `json:"code,omitempty"`
-	Sent      bool            `json:"sent"`             // a byte may have left this process
-	IsError   bool            `json:"is_error"`         // the tool said so
-	Result    json.RawMessage `json:"result,omitempty"` // byte for byte what the tool returned; kept for calls that may be answered from records
+	Sent      bool            `json:"sent"`                   // a byte may have left this process
+	IsError   bool            `json:"is_error"`               // the tool said so
+	Reported  bool            `json:"reported,omitempty"`     // by the holder of a lease: no proof of anything (rule E6)
+	Report    canon.Digest    `json:"report_digest,omitzero"` // of that report, so that the same one again finds its answer
+	Result    json.RawMessage `json:"result,omitempty"`       // byte for byte what the tool returned; kept for calls that may be answered from records
 	Digest    canon.Digest    `json:"result_digest,omitzero"`
-	Detail    string          `json:"detail,omitempty"`    // for operators
-	BadOutput string          `json:"bad_output,omitzero"` // the output schema rule it breaks; recorded, not hidden
+	Text      canon.Digest    `json:"text_digest,omitzero"` // of a result that is one text: what histories tell of it is compared with
+	Detail    string          `json:"detail,omitempty"`     // for operators
+	BadOutput string          `json:"bad_output,omitzero"`  // the output schema rule it breaks; recorded, not hidden
 	Effect    string          `json:"effect_ref,omitempty"`
 	Cost      *int64          `json:"cost,omitempty"`     // that the result reports, in millionths of the currency
 	By        string          `json:"by,omitempty"`       // the reconciler, where one settled it

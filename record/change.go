@@ -31,7 +31,11 @@ type Facts struct {
 	Activate  *Activation
 	Passkey   *PasskeyMove
 	Fresh     *Fresh
+	Emissions *EmissionMove
 	Events    []Event
+
+	Transcript *TranscriptMove
+	Share      *ShareMove
 }
 
 // RunMove inserts a run (From zero) or updates it if it still has version From.

@@ -173,6 +173,11 @@ func (b Body) encode() []byte {
 	m.text("note", b.Note)
 	m.text("evidence", b.Evidence)
 	m.text("detail", b.Detail)
+	m.text("emission", string(b.Emission))
+	if b.Model != nil {
+		m.rare("model", b.Model)
+	}
+	m.flag("reported", b.Reported)
 	if b.Alert != nil {
 		m.rare("alert", b.Alert)
 	}
@@ -180,6 +185,8 @@ func (b Body) encode() []byte {
 		m.rare("notice", b.Notice)
 	}
 	texts(&m, "redacted", b.Redacted)
+	m.text("transcript", string(b.Transcript))
+	m.text("share", string(b.Share))
 	return append(m.b, '}')
 }
 

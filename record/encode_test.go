@@ -66,6 +66,12 @@ func TestEventsReadBack(t *testing.T) {
 					f.Set(reflect.ValueOf(&Alert{Rule: AlertRule(text.Draw(t, "rule")), Subject: text.Draw(t, "subject"), Text: text.Draw(t, "words"),
 						Count: rapid.Int().Draw(t, "count"), Events: []int64{rapid.Int64().Draw(t, "seq")}, Calls: []CallID{CallID(text.Draw(t, "call"))}}))
 				}
+			case *Modelled:
+				if rapid.Bool().Draw(t, "set") {
+					f.Set(reflect.ValueOf(&Modelled{Provider: text.Draw(t, "provider"), Request: digest.Draw(t, "request"), Response: text.Draw(t, "response"),
+						Emitted: []Emitted{{ID: EmissionID(text.Draw(t, "id")), Tool: text.Draw(t, "tool"), Position: rapid.Int().Draw(t, "position"), Arguments: digest.Draw(t, "arguments")}},
+						Retired: []EmissionID{EmissionID(text.Draw(t, "retired"))}}))
+				}
 			case *Notice:
 				if rapid.Bool().Draw(t, "set") {
 					f.Set(reflect.ValueOf(&Notice{ID: text.Draw(t, "id"), Receiver: text.Draw(t, "receiver"), Reminder: rapid.Int().Draw(t, "reminder"), Alert: rapid.Int64().Draw(t, "alert")}))
@@ -74,6 +80,8 @@ func TestEventsReadBack(t *testing.T) {
 				switch f.Kind() {
 				case reflect.String:
 					f.SetString(text.Draw(t, name))
+				case reflect.Bool:
+					f.SetBool(rapid.Bool().Draw(t, name))
 				case reflect.Int, reflect.Int64:
 					f.SetInt(rapid.Int64().Draw(t, name))
 				default:

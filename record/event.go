@@ -40,6 +40,13 @@ const (
 	EventTransferred EventKind = "run_transferred" // to another principal or agent (rule B2)
 	EventFresh       EventKind = "started_fresh"   // a person ended what an agent did for them without vouch (rule B1)
 
+	EventTranscriptImported  EventKind = "transcript_imported"  // a client's history is kept, for display
+	EventTranscriptRedacted  EventKind = "transcript_redacted"  // text of items was removed for good
+	EventTranscriptCompacted EventKind = "transcript_compacted" // items gave way to a summary
+	EventTranscriptDeleted   EventKind = "transcript_deleted"
+	EventShared              EventKind = "shared" // another principal may read a run or a transcript
+	EventShareEnded          EventKind = "share_ended"
+
 	EventDelegated           EventKind = "delegated"            // a run may act while its caller is away (rule C2)
 	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with
 	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
@@ -47,14 +54,20 @@ const (
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
-	EventRefused    EventKind = "refused"    // a request that became no call
-	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
-	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
-	EventReturned   EventKind = "returned"   // an equal call was answered from its record
-	EventLate       EventKind = "late"       // an outcome of an attempt that was already given up: evidence
-	EventReconciled EventKind = "reconciled" // with the reconciler and the evidence
-	EventActivated  EventKind = "activated"  // a registry and policy version
-	EventOverride   EventKind = "override"   // a setting that weakens a default, at activation (rule H7)
+	EventModelAsked    EventKind = "model_asked"    // a request went to a model's provider
+	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
+
+	EventRefused    EventKind = "refused"        // a request that became no call
+	EventForeign    EventKind = "foreign"        // somebody named a run or a call of somebody else: they were told that there is none
+	EventThrottled  EventKind = "throttled"      // requests of a caller beyond its rate were refused before the boundary, so many in a window
+	EventLimited    EventKind = "limited"        // a limit held a call back; its state is unchanged
+	EventReturned   EventKind = "returned"       // an equal call was answered from its record
+	EventLate       EventKind = "late"           // an outcome of an attempt that was already given up: evidence
+	EventReconciled EventKind = "reconciled"     // with the reconciler and the evidence
+	EventExtended   EventKind = "lease_extended" // the holder of a lease still runs its attempt
+	EventNotStarted EventKind = "not_started"    // the holder of a lease says that it did not begin; believed when lease and token are over
+	EventActivated  EventKind = "activated"      // a registry and policy version
+	EventOverride   EventKind = "override"       // a setting that weakens a default, at activation (rule H7)
 
 	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert
 	EventUnreachable EventKind = "unreachable" // no receiver of a question could be told of it
@@ -117,9 +130,14 @@ type Body struct {
 	Note       string       `json:"note,omitempty"`
 	Evidence   string       `json:"evidence,omitempty"`
 	Detail     string       `json:"detail,omitempty"`
+	Emission   EmissionID   `json:"emission,omitempty"` // what witnessed the proposal
+	Model      *Modelled    `json:"model,omitempty"`    // what passed between a run and a model
+	Reported   bool         `json:"reported,omitempty"` // by the holder of a lease (rule E6)
 	Alert      *Alert       `json:"alert,omitempty"`
 	Notice     *Notice      `json:"notice,omitempty"`
 	Redacted   []string     `json:"redacted,omitempty"`
+	Transcript TranscriptID `json:"transcript,omitempty"`
+	Share      ShareID      `json:"share,omitempty"`
 }
 
 // event fills in what the call knows. A body always marshals: it is made of

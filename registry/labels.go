@@ -74,7 +74,7 @@ func (GivenMode) Choices() []string { return []string{"any"} }
 // origins reads what an entry says of labels, results and the origins of values.
 func (b *builder) origins(t *Tool, e Entry, place yamlfile.Place, path string) {
 	t.Privacy, t.Feeds, t.Unseen, t.Data = e.Privacy, e.Feeds, e.Unseen, e.Data
-	strict := t.Destructive || t.Financial || t.Sink || t.Privacy || len(t.Feeds) > 0
+	strict := t.strict()
 	if t.Taint = e.Taint; t.Taint == TaintNone && strict {
 		t.Taint = TaintAsk
 	}
@@ -173,10 +173,16 @@ func (b *builder) others() {
 			}
 		}
 		for _, other := range check("links_from", t.Origins.Links) {
+			if b.leased(other) {
+				b.fail(n.place, n.path+".links_from", "a framework runs %s itself, and what it reports is its word", other.Name)
+			}
 			other.Results.Linked = true
 		}
 		for _, argument := range sortedKeysOf(t.Origins.Lookups) {
 			for _, other := range check("directory."+argument+".lookup", t.Origins.Lookups[argument]) {
+				if b.leased(other) {
+					b.fail(n.place, n.path+".directory."+argument+".lookup", "a framework runs %s itself, and what it reports is its word", other.Name)
+				}
 				if !other.Read {
 					b.fail(n.place, n.path+".directory."+argument+".lookup", "%s is not marked read: true", other.Name)
 				}
@@ -238,7 +244,7 @@ func (t *Tool) labelForm() any {
 
 // labelOverrides are the settings here that weaken a default (rules F7 and H7).
 func (t *Tool) labelOverrides(add func(when bool, setting, detail string)) {
-	strict := t.Destructive || t.Financial || t.Sink || t.Privacy || len(t.Feeds) > 0
+	strict := t.strict()
 	add(strict && t.Taint == TaintAskUnless, "taint", "after text from outside was read it runs without a question if what it acts on comes from the user")
 	add(len(t.Origins.Lookups) > 0, "directory", "what "+strings.Join(lookupsOf(t), ", ")+" return counts as stated by the operator")
 	add(len(t.Origins.Links) > 0, "links_from", "links in what "+strings.Join(t.Origins.Links, ", ")+" return may be fetched")

@@ -118,7 +118,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 		b.servers(f, locks[i], sources[i].Folder)
 	}
 	for i, f := range files {
-		b.fileTools(f, locks[i])
+		b.fileTools(f, locks[i], sources[i].Folder)
 	}
 	for _, d := range o.Declared {
 		b.declared(d)

@@ -11,7 +11,7 @@ import (
 	"github.com/placet-dev/placet/yamlfile"
 )
 
-func (b *builder) fileTools(f File, lock *Lock) {
+func (b *builder) fileTools(f File, lock *Lock, folder string) {
 	for _, e := range f.Tools {
 		t := b.tool(e.Key, e.Place, e.Value, f.Defaults)
 		if t == nil {
@@ -31,6 +31,7 @@ func (b *builder) fileTools(f File, lock *Lock) {
 		case t.MaxRows > 0 && server.Kind != KindQueries:
 			b.fail(e.Place, path, "is for tools of a server with queries")
 		}
+		b.lease(t, server, e.Value, folder, e.Place)
 		b.pinTool(t, lock)
 		b.finish(t)
 	}

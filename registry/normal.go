@@ -61,6 +61,7 @@ func normalForm(t *Tool) []byte {
 		Compensate   string          `json:"compensate,omitempty"`
 		Guards       []Guard         `json:"guards,omitempty"`
 		Labels       any             `json:"labels,omitempty"`
+		Unverified   bool            `json:"unverified_lease,omitempty"`
 	}{
 		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Scope: t.Scope, Callers: t.Callers,
 		Environments: t.Environments, Read: t.Read, Write: t.Write, Destructive: t.Destructive,
@@ -71,7 +72,7 @@ func normalForm(t *Tool) []byte {
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Reason: t.Approval.Reason, Passkey: t.Approval.Passkey,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards, Compensate: t.Compensate,
-		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(),
+		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(), Unverified: t.Unverified,
 	}
 	if t.AutonomousLimit != nil {
 		l := t.AutonomousLimit

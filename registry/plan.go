@@ -169,7 +169,7 @@ func (p *planner) flags(a, b *Tool) {
 		{"approval.self", a.Approval.Self, b.Approval.Self, true}, {"approval.purpose: required", a.Approval.Purpose, b.Approval.Purpose, false},
 		{"approval.reason: required", a.Approval.Reason, b.Approval.Reason, false},
 		{"approval.passkey", a.Approval.Passkey, b.Approval.Passkey, false},
-		{"errors: no_effect", a.Errors == NoEffect, b.Errors == NoEffect, true},
+		{"errors: no_effect", a.Errors == NoEffect, b.Errors == NoEffect, true}, {"unverified_lease", a.Unverified, b.Unverified, true},
 	} {
 		if f.was == f.now {
 			continue

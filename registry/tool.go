@@ -55,6 +55,7 @@ type Tool struct {
 	Instead             string
 	Compensate          string // the tool that undoes it; "" for none
 	MaxRows             int    // of a named query; 0: the default
+	Unverified          bool   // leased though nothing verifies the dispatch token (rule E6)
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).
@@ -149,15 +150,16 @@ type Server struct {
 	Command       []string
 	Env           []string // names of the variables the command gets
 	Stateless     bool
-	Inproc        bool         // handlers of the embedding program
-	Kind          Kind         // how its tools run
-	Queries       string       // with KindQueries: folder of the queries
-	Database      string       // and what they run on: postgres or sqlite:PATH
-	Operations    string       // with KindOperations: file of the operations
-	Files         guard.Folder // with KindFiles
-	InputRequired bool         // it may ask back during a call
-	DispatchToken bool         // calls carry a dispatch token, which it verifies
-	Credential    string       // credential profile that calls carry; "" for none
+	Inproc        bool              // handlers of the embedding program
+	Kind          Kind              // how its tools run
+	Queries       string            // with KindQueries: folder of the queries
+	Database      string            // and what they run on: postgres or sqlite:PATH
+	Operations    string            // with KindOperations: file of the operations
+	Files         guard.Folder      // with KindFiles
+	Schemas       map[string]string // with KindLease: file of each tool's schema, by its name there
+	InputRequired bool              // it may ask back during a call
+	DispatchToken bool              // calls carry a dispatch token, which it verifies
+	Credential    string            // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest

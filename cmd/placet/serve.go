@@ -37,12 +37,16 @@ type listening struct {
 	MCP       string `json:"mcp"`
 	SignIn    string `json:"sign_in,omitempty"` // the development issuer
 	Console   string `json:"console,omitempty"` // where people answer, if they can sign in
+	Metrics   string `json:"metrics,omitempty"` // for Prometheus
 }
 
 func (l listening) say(p *program) {
 	p.say("listening on %s", l.URL)
 	if l.Console != "" {
 		p.say("console at %s", l.Console)
+	}
+	if l.Metrics != "" {
+		p.say("metrics at %s", l.Metrics)
 	}
 	if l.SignIn != "" {
 		p.say("sign in at %s (development only: whoever opens it may be anybody there)", l.SignIn)
@@ -74,9 +78,17 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	s := newHost(certificates, open.Handler(), o.Log)
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- s.run(l) }()
 	at := listening{Listening: cfg.Listen, URL: cfg.PublicURL, MCP: cfg.Audience()}
+	if cfg.Telemetry.Metrics != "" {
+		m, address, err := metrics(cfg.Telemetry.Metrics, open.Metrics(), o.Log, failed)
+		if err != nil {
+			return errors.Join(err, s.stop())
+		}
+		defer m.Close()
+		at.Metrics = "http://" + address + "/metrics"
+	}
 	if i := open.Issuer(); i != nil {
 		at.SignIn = i.URL() + "/"
 	}
@@ -99,6 +111,23 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 			p.hangup(ctx, open, o.Log)
 		}
 	}
+}
+
+// metrics serves them on a listener of their own.
+func metrics(address string, h http.Handler, log *slog.Logger, failed chan<- error) (*http.Server, string, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, "", record.Because(record.Invalid, err, "telemetry.metrics: cannot listen on %s", address)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", h)
+	s := &http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- err
+		}
+	}()
+	return s, l.Addr().String(), nil
 }
 
 // hangup prints what reading the files again would change, and then activates it.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -30,6 +31,7 @@ type door struct {
 	overrides func() []registry.Override
 	evidence  func(record.Call, record.Approval) passkey.Evidence
 	ready     func(context.Context) error
+	reported  func(json.RawMessage, string) (json.RawMessage, error)
 
 	public string
 	log    *slog.Logger
@@ -39,6 +41,9 @@ type door struct {
 	wait   time.Duration
 	beat   time.Duration
 	stream time.Duration
+
+	histories HistoryLimits
+	holding   chan struct{} // a place for each transcript that is held
 
 	feed    *feed.Feed
 	streams streams
@@ -54,18 +59,23 @@ func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
 		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth, public: strings.TrimRight(o.PublicURL, "/"),
-		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready,
+		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready, reported: o.Reported,
 		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
+	d.histories = o.History.withDefaults()
+	d.holding = make(chan struct{}, d.histories.Once)
 	if o.Boundary != nil {
 		d.feed = feed.New(o.Reader, o.Boundary.Moved, o.Log)
 	}
 	d.api = humago.New(d.mux, d.config(o.Version))
 	d.api.UseMiddleware(fold)
 	d.registerRuns()
+	d.registerHistory()
+	d.registerTranscripts()
 	d.registerLimits()
 	d.registerCalls()
+	d.registerLeases()
 	d.registerApprovals()
 	d.registerEvents()
 	d.registerTools()

@@ -77,3 +77,17 @@ func (s *Store) Alerts(ctx context.Context, q dispatch.AlertQuery) (out []record
 	})
 	return out, err
 }
+
+const selectOpenCounts = `SELECT state, count(*), min(changed) FROM calls INDEXED BY calls_run WHERE ` + isOpen + ` GROUP BY state ORDER BY state`
+
+// Open implements dispatch.Follower.
+func (s *Store) Open(ctx context.Context) (out []dispatch.OpenCount, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return each(conn, selectOpenCounts, func(stmt *sqlite.Stmt) error {
+			col := &columns{stmt: stmt}
+			out = append(out, dispatch.OpenCount{State: record.State(col.text()), N: col.int(), Oldest: col.time()})
+			return col.err
+		})
+	})
+	return out, err
+}

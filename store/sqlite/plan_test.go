@@ -19,6 +19,11 @@ func TestQueriesUseTheirIndexes(t *testing.T) {
 	for _, q := range []struct{ index, sql string }{
 		{"calls_equal", selectEqual},
 		{"approvals_unused", selectUnused},
+		{"calls_witnessed", selectWitnessed},
+		{"emissions_match", selectMatching},
+		{"emissions_run", selectOpenEmissions},
+		{"emissions_label", selectLabelled},
+		{"model_requests_newest", selectNewestRequest},
 		{"approvals_state", selectAsked},
 		{"approvals_run", selectAskedOfRun},
 		{"approvals_given", selectApproved},

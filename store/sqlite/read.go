@@ -27,12 +27,12 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 	var d details
 	col.json(&d)
 	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank, d.Supports
-	c.Received = d.Received
+	c.Received, c.Emission = d.Received, d.Emission
 	c.State, c.Version = record.State(col.text()), col.int()
 	col.json(&c.Decision)
 	c.Binding = col.digest()
 	c.Approval, c.Attempt, c.Attempts = record.ApprovalID(col.text()), int(col.int()), int(col.int())
-	c.Key, c.Lease = col.text(), col.time()
+	c.Key, c.Lease, c.Holder = col.text(), col.time(), col.holder()
 	col.json(&c.Holds)
 	if o := col.blob(); len(o) > 0 {
 		c.Outcome = &record.Outcome{}
@@ -66,6 +66,7 @@ func scanRun(stmt *sqlite.Stmt) record.Run {
 			r.Delegation = nil // what cannot be read delegates nothing
 		}
 	}
+	r.Replays = record.RunID(col.text())
 	return r
 }
 
@@ -255,6 +256,11 @@ func (s *Store) Prior(ctx context.Context, tenant record.TenantID, lineage recor
 		}
 		if err := one(&p.Equal, selectEqual, tenant, lineage, effect[:], occurrence); err != nil {
 			return err
+		}
+		if occurrence == "" && p.Equal == nil && s.writer.emitted.Load() {
+			if err := one(&p.Equal, selectWitnessed, tenant, lineage, effect[:]); err != nil {
+				return err
+			}
 		}
 		if err := one(&p.Done, selectDone, tenant, effect[:]); err != nil {
 			return err

@@ -23,22 +23,22 @@ const (
 
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
-		approval, attempt, attempts, key, lease, holds, outcome, result, proposed, changed, expires, due`
+		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
-		opened, active, ended, why, delegation`
+		opened, active, ended, why, delegation, replays`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed`
 
 	insertCall = `INSERT INTO calls (` + callFields + `) VALUES
-		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state = ?, version = ?, kept = ?, decision = ?, binding = ?, approval = ?, attempt = ?, key = ?,
-		lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, tool_version = ?
+		lease = ?, holder = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, tool_version = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
-	// settleCall leaves the decision and the binding alone: they are those of the reservation.
+	// settleCall leaves the decision, the binding and the holder alone: they are those of the reservation.
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 
-	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject, agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state,
 		version = excluded.version, active = excluded.active, ended = excluded.ended, why = excluded.why,
 		delegation = excluded.delegation`
@@ -74,6 +74,9 @@ const (
 		AND occurrence <> '' AND read_only = 0 ORDER BY id DESC LIMIT 1`
 	selectEqual = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_equal WHERE tenant = ? AND lineage = ? AND effect = ? AND occurrence = ?
 		AND read_only = 0 AND ` + isOpen
+	// A witnessed call that was sent once and comes again without a label.
+	selectWitnessed = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_witnessed WHERE tenant = ? AND lineage = ? AND effect = ?
+		AND read_only = 0 AND source = 'witnessed' AND ` + isOpen + ` ORDER BY id DESC LIMIT 1`
 	selectDone = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
 		AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`
 	selectUnsettled = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
@@ -168,6 +171,10 @@ func bind(stmt *sqlite.Stmt, args []any) error {
 			stmt.BindText(p, string(v))
 		case record.ApprovalID:
 			stmt.BindText(p, string(v))
+		case record.TranscriptID:
+			stmt.BindText(p, string(v))
+		case record.ShareID:
+			stmt.BindText(p, string(v))
 		case record.LineageID:
 			stmt.BindText(p, string(v))
 		case record.AgentID:
@@ -233,6 +240,8 @@ type details struct {
 
 	Supports record.CallID `json:"supports,omitempty"`
 	Received canon.Digest  `json:"received,omitzero"`
+
+	Emission record.EmissionID `json:"emission,omitempty"`
 }
 
 func callColumns(c *record.Call) []any {
@@ -241,17 +250,25 @@ func callColumns(c *record.Call) []any {
 		c.Tool.Name, c.Tool.Server, c.Tool.Version[:], c.Tool.Pin[:], flag(c.Tool.ReadOnly),
 		text(c.Arguments), text(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), c.State, c.Version, encode(c.Decision), c.Binding[:],
-		c.Approval, int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holds(c), outcome(c), result(c),
+		c.Approval, int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
 		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due),
 	}
 }
 
 func encodeDetails(c *record.Call) text {
-	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received}
-	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() {
+	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received, c.Emission}
+	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() && d.Emission == "" {
 		return text("{}")
 	}
 	return encode(d)
+}
+
+// holder is empty where the last attempt was not handed out.
+func holder(c *record.Call) []byte {
+	if c.Holder.IsZero() {
+		return []byte{}
+	}
+	return c.Holder[:]
 }
 
 func holds(c *record.Call) text {
@@ -282,7 +299,7 @@ func result(c *record.Call) any {
 func updateColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		c.State, c.Version, int64(c.Kept), encode(c.Decision), c.Binding[:], c.Approval, int64(c.Attempt), c.Key,
-		micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due),
+		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due),
 		c.Tool.Version[:], c.Tenant, c.ID, m.From, m.FromVersion,
 	}
 }
@@ -327,6 +344,15 @@ func (c *columns) digest() (d canon.Digest) {
 	}
 	copy(d[:], b)
 	return d
+}
+
+// holder reads a digest that need not be there.
+func (c *columns) holder() canon.Digest {
+	if c.stmt.ColumnLen(c.i) == 0 {
+		c.i++
+		return canon.Digest{}
+	}
+	return c.digest()
 }
 
 func (c *columns) json(into any) {

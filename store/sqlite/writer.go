@@ -35,6 +35,7 @@ type writer struct {
 	dirty      map[counterKey]struct{}
 	generation int64
 	rejections atomic.Int64 // how many rows; readers skip the table while there is none
+	emitted    atomic.Bool  // there is an emission; readers skip the table while there is none
 	runs       *runCache
 	fresh      map[runKey]record.Run // runs the open transaction wrote
 
@@ -283,6 +284,12 @@ func (w *writer) exec(sql string) error {
 func (w *writer) loadGeneration() error {
 	err := sqlitex.Execute(w.conn, "SELECT count(*) FROM (SELECT 1 FROM rejections LIMIT 1)", &sqlitex.ExecOptions{
 		ResultFunc: func(stmt *sqlite.Stmt) error { w.rejections.Store(stmt.ColumnInt64(0)); return nil },
+	})
+	if err != nil {
+		return err
+	}
+	err = sqlitex.Execute(w.conn, countEmissions, &sqlitex.ExecOptions{
+		ResultFunc: func(stmt *sqlite.Stmt) error { w.emitted.Store(stmt.ColumnInt64(0) != 0); return nil },
 	})
 	if err != nil {
 		return err

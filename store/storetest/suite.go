@@ -60,6 +60,9 @@ func Run(t *testing.T, open Open) {
 		"Fresh":            fresh,
 		"Follow":           follow,
 		"Lineages":         lineages,
+		"Transcripts":      transcripts,
+		"Emissions":        emissions,
+		"Leases":           leases,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
