@@ -78,6 +78,15 @@ func (s *Servers) ListOffers(ctx context.Context, server *registry.Server) ([]re
 	return r.ListOffers(ctx, server)
 }
 
+// ListReadable returns the resources, resource templates and prompts that a server
+// offers now. Only MCP servers have any.
+func (s *Servers) ListReadable(ctx context.Context, server *registry.Server) ([]registry.Offer, error) {
+	if server.Kind != registry.KindMCP || server.Inproc {
+		return nil, nil
+	}
+	return s.MCP.ListReadable(ctx, server)
+}
+
 // Close ends every connection and child.
 func (s *Servers) Close() error {
 	var err error

@@ -65,6 +65,7 @@ func (b *Boundary) work(e *evaluation, c record.Call, credential Credential, dea
 	if !e.server.InputRequired {
 		questions = Questions{}
 	}
+	questions.Sampling = questions.Sampling && e.server.Sampling
 	w := Work{
 		Questions: questions,
 		Tool:      e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,

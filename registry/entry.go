@@ -41,7 +41,8 @@ type ServerEntry struct {
 	Database      string        `yaml:"database" doc:"What the queries run on: postgres, whose connection string is the credential, or sqlite:PATH."`
 	Operations    string        `yaml:"operations" doc:"File of HTTP operations; each is a tool of this server."`
 	Files         string        `yaml:"files" doc:"Absolute path of a folder, in which {tenant} and {principal} stand for the caller's; reading and writing it are the tools of this server."`
-	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
+	InputRequired bool          `yaml:"input_required" doc:"The server may ask the user back during a call."`
+	Sampling      bool          `yaml:"sampling" doc:"The server may ask the client's model during a call; needs input_required."`
 	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
 	Credential    string        `yaml:"credential" doc:"Credential profile that calls carry, one of credentials in placet.yaml."`
 	Lease         bool          `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
@@ -61,6 +62,10 @@ func (*ServerEntry) Hints() map[string]string {
 type Entry struct {
 	Server string `yaml:"server,required" doc:"Name of the server that runs it."`
 	Tool   string `yaml:"tool" doc:"Its name at the server, where that differs."`
+
+	Resource  string `yaml:"resource" doc:"URI of a resource, or URI template of resources (RFC 6570 level 1), in place of a tool."`
+	Prompt    string `yaml:"prompt" doc:"Name of a prompt at the server, in place of a tool."`
+	Completes string `yaml:"completes" doc:"Entry of a prompt or resource template whose arguments are completed, in place of a tool."`
 
 	Scope        string       `yaml:"scope" doc:"Scope that the end user must have."`
 	Callers      CallersEntry `yaml:"callers" doc:"Who may call it; without it, everyone with the scope."`
@@ -132,7 +137,7 @@ func (*Entry) Hints() map[string]string {
 		"readonlyhint": "read", "destructivehint": "destructive", "requires_approval": "approval: {when: always}",
 		"agents": "callers: {agents: […]}", "groups": "callers: {groups: […]}", "tenants": "callers: {tenants: […]}",
 		"principals": "callers: {principals: […]}", "users": "callers: {principals: […]}",
-		"outbound": "sink", "name": "tool", "observe": "mode: observe", "when": "approval: {when: …}",
+		"outbound": "sink", "name": "tool", "uri": "resource", "template": "resource", "uri_template": "resource", "completion": "completes", "observe": "mode: observe", "when": "approval: {when: …}",
 	}
 }
 

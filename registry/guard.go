@@ -200,6 +200,9 @@ func (b *builder) lookups() {
 		case other == nil:
 			b.fail(a.place, a.path+".lookup", "there is no tool %q%s", l.Tool, meant(l.Tool, sortedKeysOf(b.snapshot.all)))
 			continue
+		case other.Method != MethodTool:
+			b.fail(a.place, a.path+".lookup", "%s is no tool", l.Tool)
+			continue
 		case !other.Read:
 			b.fail(a.place, a.path+".lookup", "%s is not marked read: true, and a look-up must change nothing", l.Tool)
 			continue

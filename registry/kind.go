@@ -38,7 +38,7 @@ func (b *builder) kind(place yamlfile.Place, path string, s *Server, e ServerEnt
 	if s.Kind != KindMCP {
 		// Nothing is kept between calls that one principal could leave for another.
 		s.Stateless = true
-		for key, is := range map[string]bool{"env": len(e.Env) > 0, "input_required": e.InputRequired, "dispatch_token": e.DispatchToken && s.Kind != KindOperations && s.Kind != KindLease,
+		for key, is := range map[string]bool{"env": len(e.Env) > 0, "input_required": e.InputRequired, "sampling": e.Sampling, "dispatch_token": e.DispatchToken && s.Kind != KindOperations && s.Kind != KindLease,
 			"credential": e.Credential != "" && (s.Kind == KindFiles || s.Kind == KindLease)} {
 			if is {
 				b.fail(place, path+"."+key, "is for other kinds of server")

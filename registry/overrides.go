@@ -31,6 +31,9 @@ func (s *Snapshot) Overrides() []Override {
 		if v.InputRequired {
 			add("input_required", "the server may ask back during a call")
 		}
+		if v.Sampling {
+			add("sampling", "the server may ask the client's model during a call")
+		}
 		if v.ToolsMaxAge > time.Minute {
 			add("tools_max_age", "a changed tool is noticed only after "+v.ToolsMaxAge.String())
 		}

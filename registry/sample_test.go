@@ -49,6 +49,14 @@ func TestSchemaIsCurrent(t *testing.T) {
 	}
 }
 
+// reading is an offer that is known to be one.
+func reading(o Offer, err error) Offer {
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
 // sampleOffers is what the sample's servers would say; sample/tools.lock is made of it.
 func sampleOffers() map[string]Offer {
 	text := func(name string) string { return `"` + name + `":{"type":"string"}` }
@@ -80,6 +88,10 @@ func sampleOffers() map[string]Offer {
 			InputSchema: file("schemas/close_account.json")},
 		"show_banner": {Name: "show_banner", Title: "Show a banner", Description: "Shows a message to everybody who uses the application.",
 			InputSchema: file("schemas/show_banner.json")},
+		"handbook":    reading(ResourceOffer("helpdesk://handbook", "Handbook", "How we answer.", "text/markdown", nil)),
+		"article":     reading(ResourceOffer("helpdesk://articles/{slug}", "Article", "An article of the knowledge base.", "text/markdown", nil)),
+		"summarise":   reading(PromptOffer("summarise-ticket", "", "Sums a ticket up.", []Argument{{Name: "ticket_id", Description: "ID of the ticket.", Required: true}})),
+		"find_ticket": reading(PromptOffer("summarise-ticket", "", "Sums a ticket up.", []Argument{{Name: "ticket_id", Description: "ID of the ticket.", Required: true}})),
 	}
 }
 

@@ -14,10 +14,13 @@ import (
 // Tool is one tool that callers may be given. Its fields are set at load and
 // must not be changed: snapshots share it between goroutines.
 type Tool struct {
-	Name     string // the one name: on the wire, in policy, in events
-	Server   string
-	Upstream string // its name at the server
-	Place    string // "tools.yaml:21"
+	Name      string // the one name: on the wire, in policy, in events
+	Server    string
+	Upstream  string    // its name at the server: of a resource, its URI or template
+	Method    Method    // by which it is reached
+	Template  *Template // of a resource; nil for everything else
+	Completes *Tool     // the prompt or template that a completion is about; nil for everything else
+	Place     string    // "tools.yaml:21"
 
 	Scope        string // "" when callers names who may call
 	Callers      Callers
@@ -158,6 +161,7 @@ type Server struct {
 	Files         guard.Folder      // with KindFiles
 	Schemas       map[string]string // with KindLease: file of each tool's schema, by its name there
 	InputRequired bool              // it may ask back during a call
+	Sampling      bool              // and what it asks may be for the client's model
 	DispatchToken bool              // calls carry a dispatch token, which it verifies
 	Credential    string            // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
