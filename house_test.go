@@ -69,6 +69,9 @@ var house = map[string][]string{
 	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
 	"edge/front":      {},
 
+	"edge/llm":         {"canon", "dispatch", "edge/oauth", "history", "identity", "label", "record"}, // passes on to model providers
+	"edge/llm/llmtest": {},                                                                            // a provider, for tests
+
 	"alert":   {"canon", "dispatch", "record"},   // fixed rules over the log
 	"metrics": {"dispatch", "history", "record"}, // what the log says, as numbers
 	"notify":  {"canon", "dispatch", "record"},   // tells people elsewhere; a door outwards

@@ -266,6 +266,9 @@ func (p *Placet) doors() error {
 		p.issuer.Mount(mux)
 	}
 	mountKeys(mux, p.signer)
+	if err := p.mountProviders(mux, resource); err != nil {
+		return err
+	}
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Ingress: p.ingress, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		OAuth: resource, PublicURL: c.PublicURL,

@@ -60,6 +60,7 @@ func (c *Config) Check(fail func(key, message string)) {
 	c.checkTrust(fail)
 	c.checkCredentials(fail)
 	c.checkReceivers(fail)
+	c.checkProviders(fail)
 	for _, w := range c.Workloads {
 		if !layerName.MatchString(w.Key) {
 			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")

@@ -25,6 +25,7 @@ type Config struct {
 	Trust       Trust            `yaml:"trust" doc:"Who certifies programs, by name. Needs tls; the server then asks clients for certificates."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
 	Credentials Credentials      `yaml:"credentials" doc:"Profiles: what tool servers are called with, by name. Agents never see these."`
+	Providers   Providers        `yaml:"providers" doc:"Model providers that requests are passed on to at /llm/NAME, by name."`
 	Identities  []Identity       `yaml:"identities" doc:"Who is one person with logins at several issuers. Without it, people of two issuers cannot answer one question together, nor those of one for who calls from another."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
@@ -42,7 +43,6 @@ type Config struct {
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Quota          yamlfile.Later `yaml:"quota" doc:"Limits by tenant."`
 	Retention      yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	Providers      yamlfile.Later `yaml:"providers" doc:"Model providers."`
 	Schedules      yamlfile.Later `yaml:"schedules" doc:"Calls at set times."`
 	Checkpoint     yamlfile.Later `yaml:"checkpoint" doc:"Where checkpoints of the log are published."`
 	Sandbox        yamlfile.Later `yaml:"sandbox" doc:"How commands are confined."`

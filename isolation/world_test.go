@@ -120,7 +120,7 @@ func newWorld(t testing.TB) *world {
 	desk := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newDesk(w.ledger) },
 		&mcp.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(desk.Close)
-	w.write("placet.yaml", files)
+	w.write("placet.yaml", files+w.models())
 	w.write("tools.yaml", fmt.Sprintf(tools, desk.URL))
 	key := w.mustRun("keys", "new", "orchestrator.hash")
 	w.write("here.json", `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)

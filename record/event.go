@@ -56,6 +56,7 @@ const (
 
 	EventModelAsked    EventKind = "model_asked"    // a request went to a model's provider
 	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
+	EventHistory       EventKind = "history"        // a history that went to a model has findings
 
 	EventRefused    EventKind = "refused"        // a request that became no call
 	EventForeign    EventKind = "foreign"        // somebody named a run or a call of somebody else: they were told that there is none
