@@ -14,7 +14,7 @@ export function ask({ mcp, models, token, model, prompt, home, ...options }) {
 			env: {
 				PATH: process.env.PATH,
 				HOME: home,
-				ANTHROPIC_BASE_URL: models,
+				ANTHROPIC_BASE_URL: `${models}/anthropic`,
 				ANTHROPIC_AUTH_TOKEN: token,
 				ENABLE_TOOL_SEARCH: 'false', // offer the model all tools by name
 				CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',

@@ -12,7 +12,7 @@ import { ask } from './claude.js';
 
 let world;
 before(async () => { world = await World.open(); });
-after(() => world.close());
+after(() => world?.close());
 
 const newHome = () => mkdtempSync(join(world.folder, 'home-'));
 
@@ -73,7 +73,7 @@ repeated('Claude Agent SDK', () => world, 'a session that lost a result and is r
 		await converse(c, 'Go on', { ...options, resume: session_id });
 		return world.provider.asked(c.model).at(-1);
 	};
-});
+}, { asks: true });
 
 // Its application may write other arguments into a call that it allows; the transcript keeps the
 // model's.

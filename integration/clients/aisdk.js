@@ -11,8 +11,8 @@ export async function connect({ mcp, models, token }) {
 	return {
 		client,
 		tools: await client.tools(),
-		chat: createOpenAICompatible({ name: 'placet', baseURL: `${models}/v1`, apiKey: token }),
-		responses: createOpenAI({ baseURL: `${models}/v1`, apiKey: token }),
-		messages: createAnthropic({ baseURL: `${models}/v1`, apiKey: token }),
+		chat: createOpenAICompatible({ name: 'placet', baseURL: `${models}/openai/v1`, apiKey: token }),
+		responses: createOpenAI({ baseURL: `${models}/openai/v1`, apiKey: token }),
+		messages: createAnthropic({ baseURL: `${models}/anthropic/v1`, apiKey: token }),
 	};
 }

@@ -9,6 +9,6 @@ export async function connect({ mcp, models, token, model, useResponsesApi = fal
 	return {
 		client,
 		tools: await client.getTools(),
-		model: new ChatOpenAI({ model, useResponsesApi, apiKey: token, configuration: { baseURL: `${models}/v1` } }),
+		model: new ChatOpenAI({ model, useResponsesApi, apiKey: token, configuration: { baseURL: `${models}/openai/v1` } }),
 	};
 }

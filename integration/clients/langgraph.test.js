@@ -11,7 +11,7 @@ import { connect } from './langgraph.js';
 
 let world;
 before(async () => { world = await World.open(); });
-after(() => world.close());
+after(() => world?.close());
 
 const converse = (useResponsesApi) => async (c, prompt) => {
 	const { client, tools, model } = await connect({ ...c.connection, model: c.model, useResponsesApi });
@@ -31,7 +31,7 @@ async function desk(c, own) {
 }
 
 // graph is an agent that goes on where its messages end, and keeps checkpoints.
-function graph({ tools, model }) {
+function graph({ tools, model }, options) {
 	const bound = model.bindTools(tools);
 	return new StateGraph(MessagesAnnotation)
 		.addNode('model', async ({ messages }) => ({ messages: [await bound.invoke(messages)] }))
@@ -39,7 +39,7 @@ function graph({ tools, model }) {
 		.addConditionalEdges(START, (state) => (toolsCondition(state) === 'tools' ? 'tools' : 'model'), ['tools', 'model'])
 		.addConditionalEdges('model', toolsCondition)
 		.addEdge('tools', 'model')
-		.compile({ checkpointer: new MemorySaver() });
+		.compile({ checkpointer: new MemorySaver(), ...options });
 }
 
 const thread = { configurable: { thread_id: '1' } };
@@ -58,6 +58,18 @@ believed('LangGraph', () => world, 'a call that is given to the ToolNode', async
 	await new ToolNode(tools).invoke({ messages: [called(c.order)] });
 	await close();
 }, converse(true));
+
+believed('LangGraph', () => world, 'a checkpoint of a turn that is over', async (c, own) => {
+	const { close, ...rest } = await desk(c, own);
+	const agent = graph(rest, { interruptBefore: ['tools'] });
+	world.provider.script(c.model, { calls: [{ name: 'delete_order', arguments: { order: c.order } }] });
+	await agent.invoke({ messages: [user] }, thread);
+	world.provider.script(c.model, { text: 'Hello.' });
+	await agent.invoke({ messages: [user] }, { configurable: { thread_id: '2' } });
+	world.provider.script(c.model, { text: 'So be it.' });
+	await agent.invoke(null, thread);
+	await close();
+}, converse(false));
 
 repeated('LangGraph', () => world, 'a checkpoint that is resumed again', async (c, own) => {
 	const { close, ...rest } = await desk(c, own);

@@ -12,7 +12,7 @@ export async function connect({ mcp, models, token, model, useResponses = true }
 		server,
 		agent: new Agent({ name: 'desk', model, mcpServers: [server] }),
 		runner: new Runner({
-			modelProvider: new OpenAIProvider({ baseURL: `${models}/v1`, apiKey: token, useResponses }),
+			modelProvider: new OpenAIProvider({ baseURL: `${models}/openai/v1`, apiKey: token, useResponses }),
 			tracingDisabled: true, // traces would go to the provider, past Placet
 		}),
 	};

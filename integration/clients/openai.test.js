@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Agent, getAllMcpTools, RunState, tool } from '@openai/agents';
 import { z } from 'zod';
@@ -8,7 +9,7 @@ import { connect } from './openai.js';
 
 let world;
 before(async () => { world = await World.open(); });
-after(() => world.close());
+after(() => world?.close());
 
 const converse = (useResponses, stream) => async (c, prompt) => {
 	const { server, agent, runner } = await connect({ ...c.connection, model: c.model, useResponses });
@@ -30,39 +31,77 @@ async function desk(c, own) {
 	const delete_order = tool({ name: 'delete_order', description: 'Delete an order', parameters: z.object({ order: z.string() }), needsApproval: true, execute: ({ order }) => world.ledger.add('delete_order', order) });
 	const tools = own ? [delete_order] : (await getAllMcpTools([server])).map((tool) => ({ ...tool, needsApproval: async () => true }));
 	const agent = new Agent({ name: 'desk', model: c.model, tools });
+	const run = async (input) => {
+		world.provider.script(c.model, { text: 'So be it.' });
+		return (await runner.run(agent, input)).history;
+	};
 	return {
 		// approved is the state of a run in which the application says yes to deleting an order.
-		async approved(edit = (text) => text) {
-			world.provider.script(c.model, { calls: [{ name: 'delete_order', arguments: { order: `${c.order}-draft` } }] });
+		async approved(order, edit = (text) => text) {
+			world.provider.script(c.model, { calls: [{ name: 'delete_order', arguments: { order } }] });
 			const { state } = await runner.run(agent, 'Delete it');
 			const stored = await RunState.fromString(agent, edit(state.toString()));
 			for (const question of stored.getInterruptions()) stored.approve(question);
 			return stored.toString();
 		},
-		async run(input) {
-			world.provider.script(c.model, { text: 'So be it.' });
-			const { history } = await runner.run(agent, typeof input === 'string' ? await RunState.fromString(agent, input) : input);
-			return history;
-		},
+		run,
+		resume: async (state) => run(await RunState.fromString(agent, state)),
 		close: () => server.close(),
 	};
 }
 
 // The state is text that the application stores wherever it likes, unsigned.
-const toOrder = (c) => (text) => text.replaceAll(`${c.order}-draft`, c.order);
-
 believed('OpenAI Agents', () => world, 'an edited RunState', async (c, own) => {
-	const { approved, run, close } = await desk(c, own);
-	await run(await approved(toOrder(c)));
+	const { approved, resume, close } = await desk(c, own);
+	const state = await approved(`${c.order}-draft`, (text) => text.replaceAll(`${c.order}-draft`, c.order));
+	try {
+		await resume(state);
+	} finally {
+		await close();
+	}
+}, converse(true, false), { refused: /edited_arguments/ });
+
+believed('OpenAI Agents', () => world, 'a RunState of a turn that is over', async (c, own) => {
+	const { approved, run, resume, close } = await desk(c, own);
+	const state = await approved(c.order);
+	await run('Something else');
+	await resume(state);
 	await close();
-}, converse(true, false));
+}, converse(false, true));
+
+// A proxy that gives up ends a stream like this.
+const cutOff = (useResponses) => async (c, own) => {
+	const { server, agent, runner } = await connect({ ...c.connection, model: c.model, useResponses });
+	const delete_order = tool({ name: 'delete_order', description: 'Delete an order', parameters: z.object({ order: z.string() }), execute: ({ order }) => world.ledger.add('delete_order', order) });
+	world.provider.script(c.model, { calls: [{ name: 'delete_order', arguments: { order: c.order } }], cut: true }, { text: 'So be it.' });
+	try {
+		const result = await runner.run(own ? agent.clone({ mcpServers: [], tools: [delete_order] }) : agent, 'Delete it', { stream: true });
+		await result.completed;
+	} finally {
+		await server.close();
+	}
+};
+
+believed('OpenAI Agents, chat', () => world, 'a call of a stream that was cut off', cutOff(false), converse(false, true));
+inert('OpenAI Agents, responses', () => world, 'a call of a stream that was cut off', (c, own) => assert.rejects(cutOff(true)(c, own), /did not produce a final response/));
 
 repeated('OpenAI Agents', () => world, 'a RunState that is resumed twice', async (c, own) => {
-	const { approved, run, close } = await desk(c, own);
-	const state = await approved(toOrder(c));
-	await run(state);
+	const { approved, resume, close } = await desk(c, own);
+	const state = await approved(c.order);
+	await resume(state);
 	return async () => {
-		const history = await run(state);
+		const history = await resume(state);
+		await close();
+		return history;
+	};
+});
+
+repeated('OpenAI Agents', () => world, 'an answer that was made anew, and both were approved,', async (c, own) => {
+	const { approved, resume, close } = await desk(c, own);
+	const states = [await approved(c.order), await approved(c.order)];
+	await resume(states[0]);
+	return async () => {
+		const history = await resume(states[1]);
 		await close();
 		return history;
 	};

@@ -12,7 +12,7 @@ export class Provider {
 	#server;
 
 	// script says what the model answers, one turn for each request: {text}, {calls: [{name,
-	// arguments}]} or both, or {status} for an error.
+	// arguments}]} or both, or {status} for an error. With cut a stream ends behind the calls, before it says so.
 	script(model, ...turns) {
 		this.#scripts.set(model, turns);
 		this.#asked.set(model, []);
@@ -76,7 +76,7 @@ export class Provider {
 			if (!name) throw new Error(`${call.name} is not offered: ${offered}`);
 			return { id: call.id ?? id('call'), name, text: JSON.stringify(call.arguments) };
 		});
-		return { text: turn.text ?? '', calls };
+		return { text: turn.text ?? '', calls, cut: turn.cut };
 	}
 }
 
@@ -110,6 +110,7 @@ function chat(response, body, turn) {
 		chunk({ tool_calls: [{ index, id: call.id, type: 'function', function: { name: call.name, arguments: '' } }] });
 		for (const text of halves(call.text)) chunk({ tool_calls: [{ index, function: { arguments: text } }] });
 	});
+	if (turn.cut) return response.end();
 	chunk({}, finish_reason);
 	if (body.stream_options?.include_usage) send({ ...common, object: 'chat.completion.chunk', choices: [], usage });
 	send('[DONE]');
@@ -143,6 +144,7 @@ function responses(response, body, turn) {
 		}
 		send('response.output_item.done', { output_index, item });
 	});
+	if (turn.cut) return response.end();
 	send('response.completed', { response: end });
 	response.end();
 }
@@ -168,6 +170,7 @@ function messages(response, body, turn) {
 		}
 		send('content_block_stop', { index });
 	});
+	if (turn.cut) return response.end();
 	send('message_delta', { delta: { stop_reason, stop_sequence: null }, usage });
 	send('message_stop', {});
 	response.end();

@@ -9,7 +9,7 @@ let conversations = 0;
 export async function conversation(world) {
 	const number = ++conversations;
 	const person = await world.person();
-	return { person, model: `model-${number}`, order: `ord_${number}`, connection: { mcp: world.mcp, models: world.models, token: person.token } };
+	return { person, model: `model-${number}`, order: `ord_${number}`, connection: { mcp: world.mcp, models: world.llm, token: person.token } };
 }
 
 const call = (name, order) => ({ name, arguments: { order } });
@@ -24,31 +24,35 @@ export function scenes(name, open, converse) {
 	});
 
 	play('what the model calls runs once, and it reads the results', async (world, c) => {
-		world.provider.script(c.model, { calls: [call('look_up', c.order)] }, { calls: [call('add_note', c.order)] }, { text: 'Noted.' });
-		assert.equal(await converse(c, `Note that ${c.order} is late`), 'Noted.');
-		assert.deepEqual(world.ledger.of(c.order), ['look_up', 'add_note']);
-		assert.match(last(world, c.model), new RegExp(`add_note of ${c.order} is done`));
+		world.provider.script(c.model, { calls: [call('look_up', c.order)] }, { calls: [call('delete_order', c.order)] }, { text: 'Deleted.' });
+		assert.equal(await converse(c, `Look ${c.order} up and delete it`), 'Deleted.');
+		assert.deepEqual(world.ledger.of(c.order), ['look_up', 'delete_order']);
+		assert.match(last(world, c.model), new RegExp(`delete_order of ${c.order} is done`));
 		assert.equal(world.provider.left(c.model), 0);
+		// Nobody was asked, since Placet saw the model emit it.
+		const calls = await world.calls(c.person);
+		assert.deepEqual(calls.map((call) => [call.tool, call.source, call.approval ?? 'unasked']).sort(), [['delete_order', 'witnessed', 'unasked'], ['look_up', 'witnessed', 'unasked']]);
 	});
 
 	play('calls of one answer run once each', async (world, c) => {
 		const orders = ['a', 'b', 'c'].map((letter) => `${c.order}${letter}`);
-		world.provider.script(c.model, { calls: orders.map((order) => call('add_note', order)) }, { text: 'All noted.' });
-		assert.equal(await converse(c, `Note ${orders}`), 'All noted.');
+		world.provider.script(c.model, { calls: orders.map((order) => call('delete_order', order)) }, { text: 'All deleted.' });
+		assert.equal(await converse(c, `Delete ${orders}`), 'All deleted.');
 		for (const order of orders) {
-			assert.deepEqual(world.ledger.of(order), ['add_note']);
-			assert.match(last(world, c.model), new RegExp(`add_note of ${order} is done`));
+			assert.deepEqual(world.ledger.of(order), ['delete_order']);
+			assert.match(last(world, c.model), new RegExp(`delete_order of ${order} is done`));
 		}
 	});
 
 	play('a request that is sent again after an error calls once', async (world, c) => {
-		world.provider.script(c.model, { status: 503 }, { calls: [call('add_note', c.order)] }, { status: 503 }, { text: 'Noted.' });
-		assert.equal(await converse(c, `Note ${c.order}`), 'Noted.');
-		assert.deepEqual(world.ledger.of(c.order), ['add_note']);
+		world.provider.script(c.model, { status: 503 }, { calls: [call('delete_order', c.order)] }, { status: 503 }, { text: 'Deleted.' });
+		assert.equal(await converse(c, `Delete ${c.order}`), 'Deleted.');
+		assert.deepEqual(world.ledger.of(c.order), ['delete_order']);
 		assert.equal(world.provider.asked(c.model).length, 4);
 	});
 
-	play('an answer that is made anew calls no second time', async (world, c) => {
+	play('an answer of a model that Placet does not see is made anew, and calls no second time', async (world, c) => {
+		c.connection.models = world.models;
 		for (const words of ['Noted.', 'It is noted.']) {
 			world.provider.script(c.model, { calls: [call('add_note', c.order)] }, { text: words });
 			assert.equal(await converse(c, `Note ${c.order}`), words);

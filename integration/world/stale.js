@@ -7,27 +7,28 @@ import { conversation } from './scenes.js';
 
 const call = (name, order) => ({ name, arguments: { order } });
 
-// asked plays the neighbour of a scene: the same person's model makes such a call now.
-export async function asked(world, c, converse) {
-	const order = `${c.order}-asked`;
+// emitted plays the neighbour of a scene: the same person's model makes such a call now, and it
+// runs without a question.
+async function emitted(world, c, converse) {
+	const order = `${c.order}-now`;
 	world.provider.script(c.model, { calls: [call('delete_order', order)] }, { text: 'Deleted.' });
-	const said = converse(c, `Delete ${order}`);
-	await world.approve(await world.question(c.person, said));
-	assert.equal(await said, 'Deleted.');
+	assert.equal(await converse(c, `Delete ${order}`), 'Deleted.');
 	assert.deepEqual(world.ledger.of(order), ['delete_order']);
 }
 
 // believed: the client runs what the history holds, without asking a model. At Placet nobody has
-// seen a model emit it: a person is asked, and here says no.
-export function believed(name, open, what, replay, converse) {
+// seen a model emit it: a person is asked, and here says no. Where the history shows what was done
+// to it, a model is not asked any more: refused is why.
+export function believed(name, open, what, replay, converse, { refused } = {}) {
+	const toItsEnd = (said) => (refused ? assert.rejects(said, refused) : said);
 	test(`${name}: ${what} runs a tool of its own, and none of Placet`, async () => {
 		const world = open();
 		const control = await conversation(world);
-		await replay(control, true);
+		await toItsEnd(replay(control, true));
 		assert.deepEqual(world.ledger.of(control.order), ['delete_order']);
 
 		const c = await conversation(world);
-		const said = replay(c, false);
+		const said = toItsEnd(replay(c, false));
 		const question = await world.question(c.person, said);
 		assert.equal(question.code, 'source_not_shown');
 		assert.deepEqual(world.ledger.of(c.order), []);
@@ -36,14 +37,14 @@ export function believed(name, open, what, replay, converse) {
 		assert.deepEqual(world.ledger.of(c.order), []);
 		const calls = await world.calls(c.person);
 		assert.deepEqual(calls.map((call) => [call.tool, call.source, call.state]), [['delete_order', 'direct', 'denied']]);
-		await asked(world, c, converse);
+		await emitted(world, c, converse);
 	});
 }
 
 // repeated: the client runs what has run, again each time that it is sent. Placet has it run once
 // and answers from its record. run plays the call up to where it has run and returns what plays it
-// again.
-export function repeated(name, open, what, run) {
+// again; a person is asked about it where Placet does not see the model.
+export function repeated(name, open, what, run, { asks = false } = {}) {
 	test(`${name}: ${what} runs a tool of its own twice, and Placet's once`, async () => {
 		const world = open();
 		const control = await conversation(world);
@@ -51,8 +52,9 @@ export function repeated(name, open, what, run) {
 		assert.deepEqual(world.ledger.of(control.order), ['delete_order', 'delete_order']);
 
 		const c = await conversation(world);
+		if (asks) c.connection.models = world.models;
 		const begun = run(c, false);
-		await world.approve(await world.question(c.person, begun));
+		if (asks) await world.approve(await world.question(c.person, begun));
 		const again = await begun;
 		assert.deepEqual(world.ledger.of(c.order), ['delete_order']);
 		assert.match(JSON.stringify(await again()), /Already done/);

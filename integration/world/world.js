@@ -12,14 +12,17 @@ import { Provider } from './provider.js';
 const run = promisify(execFile);
 const placet = process.env.PLACET;
 
-const settings = `version: 1
+const settings = (provider) => `version: 1
 environment: test
 listen: 127.0.0.1:0
 store: sqlite:state.db
 registry: [tools.yaml]
 permissions: {read: ["group:leads"]}
+providers:
+  openai: {api: openai, url: "PROVIDER/v1"}
+  anthropic: {api: anthropic, url: "PROVIDER", prefix: ["mcp__placet__"]}
 approvals: {wait: 50s, default: {approvers: ["group:leads"]}}
-`;
+`.replaceAll('PROVIDER', provider);
 
 // delete_order is what a stale call would do harm with. It has the default of tools that are not
 // read: what no model was seen to emit waits for a person.
@@ -45,7 +48,7 @@ export class World {
 		world.desk = new Desk(world.ledger);
 		world.provider = new Provider();
 		const provider = await world.provider.open();
-		writeFileSync(join(world.folder, 'placet.yaml'), settings);
+		writeFileSync(join(world.folder, 'placet.yaml'), settings(provider));
 		writeFileSync(join(world.folder, 'tools.yaml'), registry(await world.desk.open()));
 		await world.#placet('tools', 'lock', 'desk');
 		world.#process = spawn(placet, ['dev', '--json', '--tenants', 'acme'], { cwd: world.folder, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -58,7 +61,8 @@ export class World {
 		]);
 		world.url = JSON.parse(line).url;
 		world.mcp = `${world.url}/mcp`;
-		world.models = provider;
+		world.llm = `${world.url}/llm`;
+		world.models = provider; // past Placet
 		world.#lead = await world.#token('--user', 'lena', '--groups', 'leads', '--approver');
 		return world;
 	}
