@@ -299,6 +299,13 @@ func TestTheDoorToProviders(t *testing.T) {
 		"/llm/anthropic/v1/chat/completions": protos()[2], "/llm/gemini/v1beta/models/m:embedContent": protos()[6], "/llm/gemini/v1beta/cachedContents": protos()[6], "/llm/openai": protos()[0], "/llm/": protos()[0]} {
 		a.refusedWith(path, p, send("POST", path, "{}", "Authorization", anna), http.StatusNotFound, "not_found")
 	}
+	beta := protos()[2] // the Claude Agent SDK asks like this
+	if g := send("POST", beta.path+"?beta=true", beta.minimal(`"tools":[]`), "Authorization", anna); g.status != http.StatusOK {
+		t.Errorf("beta: %d %s", g.status, g.body)
+	} else if sent := a.provider.Requests(); len(sent) != 1 || sent[0].Query != "beta=true" {
+		t.Errorf("beta: the provider got %+v", sent)
+	}
+	a.refusedWith("another query", beta, send("POST", beta.path+"?beta=true&key=x", beta.minimal(`"tools":[]`), "Authorization", anna), http.StatusBadRequest, "invalid")
 	gemini := protos()[7]
 	a.refusedWith("a key in the query", gemini, send("POST", gemini.path+"&key=x", gemini.minimal(`"tools":[]`), "Authorization", anna), http.StatusBadRequest, "invalid")
 	a.refusedWith("no stream of events", gemini, send("POST", strings.TrimSuffix(gemini.path, "?alt=sse"), gemini.minimal(`"tools":[]`), "Authorization", anna), http.StatusBadRequest, "invalid")

@@ -45,6 +45,7 @@ type endpoint struct {
 	dialect *dialect // nil: nothing is asked of a model
 	path    string   // at the provider
 	query   string
+	beta    bool // clients may add ?beta=true, which chooses the protocol's newer shapes and no account
 	counts  bool // counts tokens: no model answers
 }
 
@@ -143,9 +144,9 @@ func (p *provider) endpointOf(path string) (endpoint, bool) {
 	case Anthropic:
 		switch path {
 		case "/v1/messages":
-			return endpoint{method: http.MethodPost, dialect: &messages, path: path}, true
+			return endpoint{method: http.MethodPost, dialect: &messages, path: path, beta: true}, true
 		case "/v1/messages/count_tokens":
-			return endpoint{method: http.MethodPost, dialect: &messages, path: path, counts: true}, true
+			return endpoint{method: http.MethodPost, dialect: &messages, path: path, counts: true, beta: true}, true
 		case "/v1/models":
 			return endpoint{method: http.MethodGet, path: path}, true
 		}
@@ -204,6 +205,9 @@ func (d *door) refused(ctx context.Context, c identity.Caller, f *refusal) {
 // serve takes a request of a verified caller as far as the provider. Nothing was
 // written when it returns a refusal.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, c identity.Caller, p *provider, e endpoint) *refusal {
+	if e.beta && r.URL.RawQuery == "beta=true" {
+		e.query = r.URL.RawQuery
+	}
 	if f := check(r, e); f != nil {
 		return f
 	}
