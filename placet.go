@@ -271,6 +271,7 @@ func (p *Placet) doors() error {
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
+		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
 		Evidence:  p.evidence(),
 		Reload: func(ctx context.Context, by string, order api.ReloadOrder) (api.Reloaded, error) {
 			read := func() (Reloaded, error) { return p.Reload(ctx, record.Who{Workload: by}, order.Version) }

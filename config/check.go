@@ -110,18 +110,22 @@ func (c *Config) checkResource(fail func(key, message string)) {
 	}
 }
 
-// checkMetrics wants an address of its own: what is served there asks nobody who they are.
-func (c *Config) checkMetrics(fail func(key, message string)) {
-	if c.Telemetry.Metrics == "" {
+// Check is the rules of telemetry.
+func (t *Telemetry) Check(fail func(key, message string)) {
+	if t.Metrics == "" {
 		return
 	}
-	host, port, err := net.SplitHostPort(c.Telemetry.Metrics)
+	host, port, err := net.SplitHostPort(t.Metrics)
 	n, bad := strconv.Atoi(port)
-	switch {
-	case err != nil || bad != nil || n < 0 || n > 65535 || net.ParseIP(host) == nil && host != "localhost":
-		fail("telemetry.metrics", "wants address and port, such as 127.0.0.1:9464")
-	case n != 0 && c.Telemetry.Metrics == c.Listen:
-		fail("telemetry.metrics", "must not be the address that calls come to")
+	if err != nil || bad != nil || n < 0 || n > 65535 || net.ParseIP(host) == nil && host != "localhost" {
+		fail("metrics", "wants address and port, such as 127.0.0.1:9464")
+	}
+}
+
+// checkMetrics wants an address of its own: what is served there asks nobody who they are.
+func (c *Config) checkMetrics(fail func(key, message string)) {
+	if m := c.Telemetry.Metrics; m == c.Listen && m != "" && !strings.HasSuffix(m, ":0") {
+		fail("telemetry", "metrics must not be at the address that calls come to")
 	}
 }
 
@@ -364,6 +368,16 @@ func checkMoney(key string, m Money, fail func(key, message string)) {
 }
 
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// Check is the rules of history.
+func (h *History) Check(fail func(key, message string)) {
+	if h.Held < 1<<10 || h.Held > 256<<20 {
+		fail("held", "between 1024 and 268435456 bytes")
+	}
+	if h.Bytes < h.Held || h.Bytes > 1<<30 {
+		fail("bytes", "at least held, and at most 1073741824 bytes")
+	}
+}
 
 // Check is the rules of ingress.
 func (i *Ingress) Check(fail func(key, message string)) {

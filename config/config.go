@@ -32,6 +32,7 @@ type Config struct {
 	Money       Budgets          `yaml:"money" doc:"Bounds of what is spent."`
 	Agents      Agents           `yaml:"agents" doc:"What agents are held to, by name, beside what their callers may do."`
 	Ingress     Ingress          `yaml:"ingress" doc:"How many requests one credential may send, counted before anything is decided."`
+	History     History          `yaml:"history" doc:"Bounds of the transcripts that are checked, repaired and imported."`
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
 	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
@@ -307,6 +308,12 @@ func (Only) Choices() []string { return []string{"read"} }
 type Ingress struct {
 	PerSecond int `yaml:"per_second" default:"1000" doc:"Requests a second, over time; 0 means no limit."`
 	Burst     int `yaml:"burst" default:"5000" doc:"Requests at once."`
+}
+
+// History bounds transcripts.
+type History struct {
+	Bytes int `yaml:"bytes" default:"67108864" doc:"Of a transcript that is checked as it arrives: its format is named, and no run."`
+	Held  int `yaml:"held" default:"8388608" doc:"Bytes of any other one. It is held in memory with what is read from it, some ten times as much; at most four at once."`
 }
 
 // Calls bounds calls.

@@ -167,6 +167,8 @@ func TestProblems(t *testing.T) {
 		{"person twice", two + "identities: [{person: a, logins: [\"a@https://a\", \"a@https://b\"]}, {person: a, logins: [\"c@https://a\", \"c@https://b\"]}]", "placet.yaml:6:1: identities: states a twice; write all logins of a person into one entry"},
 		{"issuer that is none", two + "identities: [{issuers: [https://a, https://c], same: subject}]", "placet.yaml:6:1: identities: names https://c, which is not one of the issuers"},
 		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
+		{"metrics nowhere", with("telemetry: {metrics: \"9464\"}"), "placet.yaml:5:13: telemetry.metrics: wants address and port, such as 127.0.0.1:9464"},
+		{"metrics where calls come", with("listen: 127.0.0.1:8088\ntelemetry: {metrics: 127.0.0.1:8088}"), "placet.yaml:6:1: telemetry: metrics must not be at the address that calls come to"},
 		{"port", with("port: 80"), "placet.yaml:5:1: port: is not a key here; did you mean listen: ADDRESS:PORT?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,7 +188,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
 		"trusted_proxies", "delegation", "quota", "retention", "providers",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.metrics", "telemetry.traces",
+		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.traces",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {

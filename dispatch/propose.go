@@ -182,10 +182,14 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 		}
 	}
 	route := p.Route
-	if route == "" {
-		if route = record.RouteAPI; source != record.Direct {
-			route = record.RouteModel
-		}
+	switch {
+	case route != "":
+	case e.run.Replays != "":
+		route = record.RouteReplay
+	case source != record.Direct:
+		route = record.RouteModel
+	default:
+		route = record.RouteAPI
 	}
 	e.call = record.Call{
 		Owner: p.Caller.Owner(), ID: id, Run: e.run.ID, Lineage: e.run.Lineage, Turn: e.run.Turn,

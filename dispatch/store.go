@@ -101,6 +101,8 @@ type Store interface {
 
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
+
+	Transcripts
 }
 
 // Loaded is a call with what belongs to it, as one snapshot showed it.

@@ -316,7 +316,7 @@ func (b *Boundary) witnessed(ctx context.Context, e *evaluation, p *Proposal) er
 		return err
 	}
 	c.Source, c.Emission = record.Witnessed, emission.ID
-	if p.Route == "" {
+	if c.Route == record.RouteAPI {
 		c.Route = record.RouteModel
 	}
 	if c.Occurrence == "" {

@@ -24,7 +24,7 @@ type door interface {
 // doors are made for a world, by name.
 func doors(w *world) map[string]door {
 	return map[string]door{
-		"api": &api{w}, "mcp 2026-07-28": &mcp{w: w, version: "2026-07-28"}, "mcp 2025-11-25": &mcp{w: w, version: "2025-11-25"},
+		"api": &api{w}, "api, resumed": &resuming{api{w}}, "mcp 2026-07-28": &mcp{w: w, version: "2026-07-28"}, "mcp 2025-11-25": &mcp{w: w, version: "2025-11-25"},
 	}
 }
 

@@ -50,7 +50,8 @@ func (s *scene) backWith(a answer, extra map[string]any) {
 
 // labelled names a run, as each door does.
 func (s *scene) labelled(run string) map[string]any {
-	if _, ok := s.door.(*api); ok {
+	switch s.door.(type) {
+	case *api, *resuming:
 		return map[string]any{"label": run}
 	}
 	return map[string]any{"dev.placet/run": run}

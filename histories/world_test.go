@@ -70,6 +70,12 @@ decision := {"decision": "allow", "n": 1 / (count(input.args.what) - 5)} if inpu
 
 func newWorld(t testing.TB, wait time.Duration) *world {
 	t.Helper()
+	return worldOn(t, wait, nil)
+}
+
+// worldOn is a world whose folder somebody has prepared.
+func worldOn(t testing.TB, wait time.Duration, prepare func(dir string)) *world {
+	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), entered: make(chan struct{}, 1), release: make(chan struct{}, 1)}
 	for name, text := range map[string]string{
 		"placet.yaml": fmt.Sprintf(settings, wait), "tools.yaml": "version: 1\n", "policy/said.rego": rule,
@@ -81,6 +87,9 @@ func newWorld(t testing.TB, wait time.Duration) *world {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if prepare != nil {
+		prepare(w.dir)
 	}
 	var err error
 	if w.local, err = identity.NewLocal(placet.LocalIssuer, rand.Reader, time.Now); err != nil {

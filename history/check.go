@@ -231,7 +231,10 @@ func (c *Checker) between(m *Message) {
 	if !c.grammar.adjacent {
 		return
 	}
-	open := slices.ContainsFunc(c.group, func(o *occurrence) bool { return o.result < 0 && !o.broken })
+	for len(c.group) > 0 && (c.group[0].result >= 0 || c.group[0].broken) {
+		c.group = c.group[1:] // neither is ever undone
+	}
+	open := len(c.group) > 0
 	results, called, said := false, false, (*Item)(nil)
 	for n := range m.Items {
 		i := &m.Items[n]

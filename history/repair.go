@@ -148,8 +148,14 @@ func (r *repair) decide() {
 			r.drop[i.Index] = why
 		}
 	}
+	named := map[string]bool{} // requests for approval that a call which stays names
 	for i := range r.t.Items {
-		if i.Kind == Call && i.Request != "" && r.drop[i.Index] != "" && !r.used(i.Request) {
+		if i.Kind == Call && i.Request != "" && r.drop[i.Index] == "" {
+			named[i.Request] = true
+		}
+	}
+	for i := range r.t.Items {
+		if i.Kind == Call && i.Request != "" && r.drop[i.Index] != "" && !named[i.Request] {
 			r.pairs.settled[i.Request] = false
 		}
 	}
@@ -183,16 +189,6 @@ func (r *repair) decide() {
 			r.changed(Dropped, i, why)
 		}
 	}
-}
-
-// used reports whether a call that stays names a request for approval.
-func (r *repair) used(request string) bool {
-	for i := range r.t.Items {
-		if i.Kind == Call && i.Request == request && r.drop[i.Index] == "" {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *repair) call(i *Item) string {
@@ -368,6 +364,7 @@ func (r *repair) client(i *Item) bool {
 
 // chat writes messages of Chat Completions: results follow their calls at once.
 func (r *repair) chat() {
+	other := r.others()
 	for n := range r.t.Messages {
 		m := &r.t.Messages[n]
 		if len(m.Items) > 0 && m.Items[0].Kind == Result {
@@ -392,7 +389,7 @@ func (r *repair) chat() {
 		}
 		slices.SortFunc(results, func(a, b *Item) int { return a.Index - b.Index })
 		for _, result := range results {
-			if !r.follows(n, result.Message) {
+			if result.Message <= n || other[result.Message] > n { // something else than results stands between
 				r.changed(Moved, result, "a result stands after its call at once")
 			}
 			r.list = append(r.list, r.piece(result))
@@ -411,16 +408,17 @@ func (r *repair) chat() {
 	}
 }
 
-// follows reports whether only results stand between two messages.
-func (r *repair) follows(call, result int) bool {
-	for n := call + 1; n < result; n++ {
-		for _, i := range r.t.Messages[n].Items {
-			if i.Kind != Result {
-				return false
-			}
+// others is, for each message, the last one before it that holds something else than
+// results; -1: none.
+func (r *repair) others() []int {
+	out, last := make([]int, len(r.t.Messages)), -1
+	for n := range r.t.Messages {
+		out[n] = last
+		if slices.ContainsFunc(r.t.Messages[n].Items, func(i Item) bool { return i.Kind != Result }) {
+			last = n
 		}
 	}
-	return result > call
+	return out
 }
 
 // chatCalls rewrites a message whose calls change; nil if nothing is left of it.
@@ -586,13 +584,16 @@ func (r *repair) owed(n int) (out [][]byte, items []*Item) {
 	slices.SortFunc(here, byIndex)
 	slices.SortFunc(there, byIndex)
 	if n+1 < len(r.t.Messages) {
-		said := false
+		said, theirs := false, map[*Item]bool{}
+		for _, i := range here {
+			theirs[i] = true
+		}
 		for k := range r.t.Messages[n+1].Items {
 			i := &r.t.Messages[n+1].Items[k]
 			if r.drop[i.Index] != "" {
 				continue
 			}
-			if i.Kind == Result && said && slices.Contains(here, i) {
+			if i.Kind == Result && said && theirs[i] {
 				r.changed(Moved, i, "results stand first in their message")
 			}
 			said = said || i.Kind != Result

@@ -92,14 +92,14 @@ func to(method, path string, body ...string) func(*world, credentials, target) r
 
 func (t target) fill(s string) string {
 	return strings.NewReplacer("{call}", t.call, "{run}", t.run, "{approval}", t.approval, "{binding}", t.binding,
-		"{marker}", t.marker, "{session}", t.session, "{state}", t.state).Replace(s)
+		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state).Replace(s)
 }
 
 const get, post = http.MethodGet, http.MethodPost
 
 // operations is the table: who may.
 func operations() []row {
-	return slices.Concat(runRows(), callRows(), proposalRows(), approvalRows(), eventRows(), otherRows())
+	return slices.Concat(runRows(), callRows(), proposalRows(), approvalRows(), eventRows(), otherRows(), historyRows())
 }
 
 // scopeful are proposers whose own call of a tool runs.

@@ -16,6 +16,7 @@ func TestPromise_P7_EveryCommand(t *testing.T) {
 	w := newWorld(t)
 	rows := commands()
 	var tested []string
+	rows = append(rows, historyCommands()...)
 	for n, r := range rows {
 		rows[n].exits = true
 		words := strings.Fields(r.name)

@@ -46,7 +46,11 @@ type row struct {
 func (r row) operation() string { name, _, _ := strings.Cut(r.name, " "); return name }
 
 // target is what a request names.
-type target struct{ call, run, approval, binding, session, state, marker string }
+type target struct {
+	call, run, approval, binding, session, state, marker string
+
+	transcript, share string
+}
 
 // object is something of the owner's with all that must not be told of it.
 type object struct {
@@ -58,6 +62,7 @@ type object struct {
 func (o *object) missing(t testing.TB) target {
 	m := o.target
 	m.call, m.run, m.approval = newID(t, "call"), newID(t, "run"), newID(t, "apr")
+	m.transcript, m.share = newID(t, "trn"), newID(t, "shr")
 	if m.session != "" {
 		m.session = strings.Map(func(c rune) rune {
 			if c >= '2' && c < '7' || c >= 'A' && c < 'Z' {
@@ -74,7 +79,7 @@ func (o *object) missing(t testing.TB) target {
 
 // secrets is what nobody but who may must find in an answer.
 func (o *object) secrets() []string {
-	all := []string{o.marker, o.receipt, o.call, o.run, o.approval, o.binding}
+	all := []string{o.marker, o.receipt, o.call, o.run, o.approval, o.binding, o.transcript, o.share}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
@@ -95,7 +100,7 @@ func (r reply) plain(t target) string {
 	}
 	b.WriteString(r.body)
 	text := b.String()
-	for name, id := range map[string]string{"CALL": t.call, "RUN": t.run, "APPROVAL": t.approval, "SESSION": t.session, "STATE": t.state} {
+	for name, id := range map[string]string{"CALL": t.call, "RUN": t.run, "APPROVAL": t.approval, "TRANSCRIPT": t.transcript, "SHARE": t.share, "SESSION": t.session, "STATE": t.state} {
 		if id != "" {
 			text = strings.ReplaceAll(text, id, name)
 		}

@@ -33,6 +33,9 @@ type Facts struct {
 	Fresh     *Fresh
 	Emissions *EmissionMove
 	Events    []Event
+
+	Transcript *TranscriptMove
+	Share      *ShareMove
 }
 
 // RunMove inserts a run (From zero) or updates it if it still has version From.

@@ -399,7 +399,11 @@ func Answer(a Approval, c Call, r Reply, decision Decision, people *People) (Cha
 // OpenRun records a new run.
 func OpenRun(r Run, who Who) Change {
 	r.Version, r.State = 1, ModelPending
-	return Change{Facts{At: r.Opened, Run: &RunMove{After: r}, Events: []Event{r.event(EventRunOpened, who, r.Opened, Body{Turn: r.Turn})}}}
+	b := Body{Turn: r.Turn}
+	if r.Replays != "" {
+		b.Route, b.Detail = RouteReplay, "replays "+string(r.Replays)
+	}
+	return Change{Facts{At: r.Opened, Run: &RunMove{After: r}, Events: []Event{r.event(EventRunOpened, who, r.Opened, b)}}}
 }
 
 // StartTurn begins the next turn and supersedes what earlier ones left waiting,

@@ -184,6 +184,8 @@ func (b Body) encode() []byte {
 		m.rare("notice", b.Notice)
 	}
 	texts(&m, "redacted", b.Redacted)
+	m.text("transcript", string(b.Transcript))
+	m.text("share", string(b.Share))
 	return append(m.b, '}')
 }
 

@@ -40,6 +40,13 @@ const (
 	EventTransferred EventKind = "run_transferred" // to another principal or agent (rule B2)
 	EventFresh       EventKind = "started_fresh"   // a person ended what an agent did for them without vouch (rule B1)
 
+	EventTranscriptImported  EventKind = "transcript_imported"  // a client's history is kept, for display
+	EventTranscriptRedacted  EventKind = "transcript_redacted"  // text of items was removed for good
+	EventTranscriptCompacted EventKind = "transcript_compacted" // items gave way to a summary
+	EventTranscriptDeleted   EventKind = "transcript_deleted"
+	EventShared              EventKind = "shared" // another principal may read a run or a transcript
+	EventShareEnded          EventKind = "share_ended"
+
 	EventDelegated           EventKind = "delegated"            // a run may act while its caller is away (rule C2)
 	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with
 	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
@@ -126,6 +133,8 @@ type Body struct {
 	Alert      *Alert       `json:"alert,omitempty"`
 	Notice     *Notice      `json:"notice,omitempty"`
 	Redacted   []string     `json:"redacted,omitempty"`
+	Transcript TranscriptID `json:"transcript,omitempty"`
+	Share      ShareID      `json:"share,omitempty"`
 }
 
 // event fills in what the call knows. A body always marshals: it is made of

@@ -18,6 +18,7 @@ type Run struct {
 	Active  time.Time `json:"active_at"` // within an eighth of the idle time
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Why     string    `json:"why,omitempty"`
+	Replays RunID     `json:"replays,omitempty"` // the ended run that an operator opened this one to replay
 
 	// Delegation lets the run's calls be dispatched while its caller is away; nil: they wait.
 	Delegation *Delegation `json:"delegation,omitempty"`

@@ -126,7 +126,9 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 // send sends one request. What comes back is an answer: problems are errors.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, body any, header http.Header) (*http.Response, error) {
 	var text io.Reader
-	if body != nil {
+	if source, ok := body.(io.Reader); ok {
+		text = struct{ io.Reader }{source} // a file, as it is, which stays open
+	} else if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
 			return nil, err

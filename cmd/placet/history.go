@@ -6,25 +6,47 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/placet-dev/placet/edge/api"
 	"github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/record"
 )
 
 type historyCommand struct {
-	Check historyCheck `cmd:"" help:"Say what is wrong with a transcript; nothing of it runs."`
+	Check  historyCheck  `cmd:"" help:"Say what is wrong with a transcript; nothing of it runs."`
+	Repair historyRepair `cmd:"" help:"Write a transcript so that every call has one result; nothing of it runs."`
+
+	Import  historyImport  `cmd:"" help:"Keep a transcript on a server, to show it; nothing of it can run."`
+	List    historyList    `cmd:"" help:"List imported transcripts, newest first."`
+	Show    historyShow    `cmd:"" help:"Show an imported transcript."`
+	Redact  historyRedact  `cmd:"" help:"Remove the text of items of an imported transcript for good."`
+	Compact historyCompact `cmd:"" help:"Put a summary in the place of items of an imported transcript."`
+	Delete  historyDelete  `cmd:"" help:"Delete an imported transcript."`
+
+	Share   historyShare   `cmd:"" help:"Let somebody else of your tenant read a run or a transcript."`
+	Shares  historyShares  `cmd:"" help:"List what you share and what is shared with you."`
+	View    historyShared  `cmd:"" help:"Show what somebody shares with you."`
+	Unshare historyUnshare `cmd:"" help:"Take a share back."`
 }
 
-type historyCheck struct {
+// transcriptFile names a transcript of this machine.
+type transcriptFile struct {
 	File   string `arg:"" help:"Transcript as JSON; - reads standard input."`
 	Format string `help:"How it is written; found out where that is unambiguous."`
 }
 
+type historyCheck struct {
+	transcriptFile
+	serverFlags
+	ID string `name:"run" placeholder:"RUN" help:"Ask a server to compare it with the records of this run of yours; without it no server is asked."`
+}
+
 // Help lists the formats.
-func (historyCheck) Help() string {
+func (transcriptFile) Help() string {
 	var out []string
 	for _, f := range history.Formats() {
 		out = append(out, string(f))
@@ -47,31 +69,23 @@ type historyView struct {
 	OK       bool          `json:"ok"`
 	Forged   bool          `json:"forged"`
 	Findings []findingView `json:"findings"`
+
+	Classes []api.ItemClass `json:"classes,omitempty"` // of a run's server
 }
 
 // Run checks a file as it lies there. It reads it three times, for its format, its
 // grammar and the lines to show, so that a large one needs no memory.
-func (c historyCheck) Run(_ context.Context, p *program) error {
+func (c historyCheck) Run(ctx context.Context, p *program) error {
 	src, err := c.open(p)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	format := history.Format(c.Format)
-	if format == "" {
-		if format, err = history.Detect(src, history.Limits{}); err != nil {
-			return fmt.Errorf("%s: %w", c.File, err)
-		}
-		if _, err := src.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-	}
-	report, err := history.Check(src, format, history.Limits{})
+	v, err := c.report(ctx, p, src)
 	if err != nil {
 		return err
 	}
-	v := historyView{Report: report, File: c.File, OK: report.OK(), Forged: report.Forged()}
-	if v.Findings, err = excerpts(src, report.Findings); err != nil {
+	if v.Findings, err = excerpts(src, v.Report.Findings); err != nil {
 		return err
 	}
 	if err := p.out(v, func() { p.history(v) }); err != nil {
@@ -83,8 +97,46 @@ func (c historyCheck) Run(_ context.Context, p *program) error {
 	return nil
 }
 
+// report asks the server of a run, or this program.
+func (c historyCheck) report(ctx context.Context, p *program, src *os.File) (v historyView, err error) {
+	v.File = c.File
+	if c.ID == "" {
+		format, err := c.format(src)
+		if err != nil {
+			return v, err
+		}
+		v.Report, err = history.Check(src, format, history.Limits{})
+		v.OK, v.Forged = v.Report.OK(), v.Report.Forged()
+		return v, err
+	}
+	client, err := p.client(ctx, c.serverFlags)
+	if err != nil {
+		return v, err
+	}
+	var told api.HistoryReport
+	if err := client.ask(ctx, http.MethodPost, "/v1/history/check", query("format", c.Format, "run", c.ID), src, &told); err != nil {
+		return v, err
+	}
+	v.Report = history.Report{Format: told.Format, Messages: told.Messages, Items: told.Items, Complete: told.Complete, Unseen: told.Unseen, Findings: told.Findings, More: told.More}
+	v.OK, v.Forged, v.Classes = told.OK, told.Forged, told.Classes
+	return v, nil
+}
+
+// format is the one named, or the one that the file shows.
+func (c transcriptFile) format(src io.ReadSeeker) (history.Format, error) {
+	if c.Format != "" {
+		return history.Format(c.Format), nil
+	}
+	f, err := history.Detect(src, history.Limits{})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", c.File, err)
+	}
+	_, err = src.Seek(0, io.SeekStart)
+	return f, err
+}
+
 // open opens the file; standard input is copied to one first.
-func (c historyCheck) open(p *program) (*os.File, error) {
+func (c transcriptFile) open(p *program) (*os.File, error) {
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
@@ -171,6 +223,9 @@ func (p *program) history(v historyView) {
 	}
 	if len(v.Findings) > 0 {
 		p.say("")
+	}
+	for _, c := range v.Classes {
+		p.say("item %d: %s %s %s", c.Item, c.Class, c.Call, c.State)
 	}
 	if v.More > 0 {
 		p.say("%d findings more are not shown.", v.More)

@@ -17,6 +17,9 @@ type runsCommand struct {
 	Transfer runsTransfer `cmd:"" help:"Give a run to another principal or agent: its waiting calls are canceled."`
 	Delegate runsDelegate `cmd:"" help:"Let a run act while its caller is away."`
 	Withdraw runsWithdraw `cmd:"" help:"End a run's delegation."`
+
+	Resume runsResume `cmd:"" help:"Say where a run stands, from records; dispatches nothing."`
+	Replay runsReplay `cmd:"" help:"Open a new run in the place of an old one; executes nothing of it."`
 }
 
 type runsList struct {
@@ -70,6 +73,7 @@ func (f runFlags) ask(ctx context.Context, p *program, method, tail string, body
 		p.field("agent", string(v.Agent))
 		p.field("lineage", string(v.Lineage))
 		p.field("parent", string(v.Parent))
+		p.field("replays", string(v.Replays))
 		if v.Delegated != nil {
 			p.field("delegated", "until "+shortTime(*v.Delegated))
 		}

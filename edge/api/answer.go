@@ -33,10 +33,10 @@ type answerOutput struct {
 }
 
 // apart keeps the result away from the encoder.
-func (a Answer) apart() (any, json.RawMessage) {
+func (a Answer) apart() (any, string, json.RawMessage) {
 	raw := a.Result
 	a.Result = nil
-	return a, raw
+	return a, "result", raw
 }
 
 // surface says how an answer leaves, by the call's code and verdict. docs/errors.md

@@ -238,10 +238,10 @@ type ShownCall struct {
 }
 
 // apart keeps the result away from the encoder.
-func (s ShownCall) apart() (any, json.RawMessage) {
+func (s ShownCall) apart() (any, string, json.RawMessage) {
 	raw := s.Result
 	s.Result = nil
-	return s, raw
+	return s, "result", raw
 }
 
 type showCallOutput struct{ Body ShownCall }

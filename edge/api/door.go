@@ -40,6 +40,9 @@ type door struct {
 	beat   time.Duration
 	stream time.Duration
 
+	histories HistoryLimits
+	holding   chan struct{} // a place for each transcript that is held
+
 	feed    *feed.Feed
 	streams streams
 
@@ -58,12 +61,16 @@ func build(o Options) *door {
 		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
+	d.histories = o.History.withDefaults()
+	d.holding = make(chan struct{}, d.histories.Once)
 	if o.Boundary != nil {
 		d.feed = feed.New(o.Reader, o.Boundary.Moved, o.Log)
 	}
 	d.api = humago.New(d.mux, d.config(o.Version))
 	d.api.UseMiddleware(fold)
 	d.registerRuns()
+	d.registerHistory()
+	d.registerTranscripts()
 	d.registerLimits()
 	d.registerCalls()
 	d.registerApprovals()

@@ -9,6 +9,7 @@ import (
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/oauth"
+	"github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
@@ -37,6 +38,17 @@ type Boundary interface {
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
+	RecordsFor(identity.Caller, record.Run) history.Records
+	ResumeRun(context.Context, identity.Caller, record.RunID) (dispatch.Resumed, error)
+	ReplayRun(context.Context, identity.Operator, record.RunID) (record.Run, error)
+	Import(context.Context, identity.Caller, string, history.Format, []byte) (record.Transcript, error)
+	Transcript(context.Context, identity.Caller, record.TranscriptID) (record.Transcript, error)
+	DeleteTranscript(context.Context, identity.Caller, record.TranscriptID) error
+	Redact(context.Context, identity.Caller, record.TranscriptID, []int) (record.Transcript, error)
+	Compact(context.Context, identity.Caller, record.TranscriptID, int, int, string) (record.Transcript, error)
+	GiveShare(context.Context, identity.Caller, dispatch.ShareOrder) (record.Share, error)
+	TakeShare(context.Context, identity.Caller, record.ShareID) (record.Share, error)
+	Shared(context.Context, record.TenantID, record.Principal, record.ShareID) (dispatch.Shared, error)
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Usage(context.Context, identity.Caller, record.RunID) ([]dispatch.Use, error)
 	Used([]dispatch.Counted) []dispatch.Use
@@ -50,6 +62,7 @@ type Boundary interface {
 // An unknown ID and another tenant's answer with record.NotFound.
 type Reader interface {
 	dispatch.Reader
+	dispatch.Transcripts
 	Alerts(context.Context, dispatch.AlertQuery) ([]record.Event, error)
 	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
@@ -93,6 +106,8 @@ type Options struct {
 	Wait   time.Duration    // the longest a dispatch is held for an answer; 0: 25 s
 	Beat   time.Duration    // how often a stream shows a sign of life, and verifies its credential; 0: 15 s
 	Stream time.Duration    // how long a stream lasts at most; 0: 10 min
+
+	History HistoryLimits // of transcripts
 }
 
 // ReloadOrder says what to do with the files as they are now.

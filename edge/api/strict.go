@@ -13,10 +13,10 @@ import (
 	"github.com/placet-dev/placet/canon"
 )
 
-// apart is a body that holds raw bytes of a tool's result. An encoder would
-// reformat them; a result goes on as it came, as the last member "result".
+// apart is a body that holds raw bytes: a tool's result, or a transcript. An encoder would
+// reformat them; they go on as they came, as the last member, of that name.
 type apart interface {
-	apart() (rest any, result json.RawMessage)
+	apart() (rest any, name string, raw json.RawMessage)
 }
 
 // strict is the only format this door reads and writes. huma decodes a body twice,
@@ -63,15 +63,16 @@ func misfit(err error) error {
 // write encodes an answer. Text is not escaped for HTML: it is served as JSON.
 func write(w io.Writer, v any) error {
 	var raw json.RawMessage
+	var name string
 	if a, ok := v.(apart); ok {
-		v, raw = a.apart()
+		v, name, raw = a.apart()
 	}
 	text, err := encode(v)
 	if err != nil {
 		return err
 	}
 	if json.Valid(raw) { // what is not JSON would break all of the answer
-		text = appendMember(text, "result", raw)
+		text = appendMember(text, name, raw)
 	}
 	_, err = w.Write(append(text, '\n'))
 	return err

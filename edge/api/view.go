@@ -17,6 +17,7 @@ type RunView struct {
 	Label     string           `json:"label,omitempty" doc:"The caller's own name for it; no credential."`
 	Lineage   record.LineageID `json:"lineage"`
 	Parent    record.RunID     `json:"parent,omitempty"`
+	Replays   record.RunID     `json:"replays,omitempty" doc:"The ended run that an operator opened this one to replay."`
 	Principal record.Principal `json:"principal"`
 	Agent     record.AgentID   `json:"agent"`
 	Turn      record.Turn      `json:"turn"`
@@ -33,7 +34,7 @@ func runView(r record.Run, shown string) RunView {
 	if shown == "" {
 		shown = string(r.State)
 	}
-	v := RunView{ID: r.ID, Label: r.Label, Lineage: r.Lineage, Parent: r.Parent, Principal: r.Principal, Agent: r.Agent,
+	v := RunView{ID: r.ID, Label: r.Label, Lineage: r.Lineage, Parent: r.Parent, Replays: r.Replays, Principal: r.Principal, Agent: r.Agent,
 		Turn: r.Turn, Vouched: r.Vouched, State: shown, Opened: r.Opened, Active: r.Active, Ended: later(r.Ended), Why: r.Why}
 	if r.Delegation != nil {
 		v.Delegated = later(r.Delegation.Until)

@@ -10,7 +10,7 @@ import (
 )
 
 // things are one of each object, of anna's in acme.
-type things struct{ run, call, approval, binding string }
+type things struct{ run, call, approval, binding, transcript, share string }
 
 func (h *house) things() things {
 	h.t.Helper()
@@ -20,8 +20,15 @@ func (h *house) things() things {
 	if o.binding = a.get("binding"); a.status != 200 || o.binding == "" {
 		h.t.Fatalf("%d %s", a.status, a.body)
 	}
+	o.transcript = h.want(h.do(h.anna(), "POST", "/v1/transcripts", talk), 201, "").get("id")
+	o.share = h.want(h.do(h.anna(), "POST", "/v1/shares", `{"transcript":"`+o.transcript+`","issuer":"urn:test","subject":"bert","until":"`+h.soon()+`"}`), 201, "").get("id")
 	return o
 }
+
+// talk is a transcript of a text.
+const talk = `[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"note","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}]`
+
+func (h *house) soon() string { return h.now().Add(time.Hour).UTC().Format(time.RFC3339) }
 
 // operations are all of them, but those that need no token.
 type operation struct {
@@ -40,6 +47,24 @@ func (o things) operations() []operation {
 		{"POST", "/v1/runs/" + o.run + "/transfer", `{"issuer":"urn:test","subject":"bert","agent":"bot"}`, "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/delegation", `{"until":"2999-01-01T00:00:00Z"}`, "callers", true},
 		{"DELETE", "/v1/runs/" + o.run + "/delegation", "", "callers", true},
+		{"POST", "/v1/runs/" + o.run + "/resume", "", "callers", true},
+		{"POST", "/v1/runs/" + o.run + "/resume", talk, "callers", true},
+		{"POST", "/v1/history/check", talk, "callers", false},
+		{"POST", "/v1/history/check?run=" + o.run, talk, "callers", true},
+		{"POST", "/v1/history/repair?to=openai-chat", talk, "callers", false},
+		{"POST", "/v1/history/repair?to=openai-chat&run=" + o.run, talk, "callers", true},
+		{"POST", "/v1/transcripts", talk, "callers", false},
+		{"GET", "/v1/transcripts", "", "viewers", false},
+		{"GET", "/v1/transcripts/" + o.transcript, "", "viewers", true},
+		{"POST", "/v1/transcripts/" + o.transcript + "/redact", `{"items":[0]}`, "callers", true},
+		{"POST", "/v1/transcripts/" + o.transcript + "/compact", `{"first":0,"last":2}`, "callers", true},
+		{"DELETE", "/v1/transcripts/" + o.transcript, "", "callers", true},
+		{"POST", "/v1/shares", `{"run":"` + o.run + `","issuer":"urn:test","subject":"bert","until":"` + tomorrow() + `"}`, "callers", true},
+		{"POST", "/v1/shares", `{"transcript":"` + o.transcript + `","issuer":"urn:test","subject":"bert","until":"` + tomorrow() + `"}`, "callers", true},
+		{"GET", "/v1/shares", "", "viewers", false},
+		{"GET", "/v1/shares/" + o.share, "", "viewers", true},
+		{"DELETE", "/v1/shares/" + o.share, "", "callers", true},
+		{"POST", "/v1/runs/" + o.run + "/replay", "", "operators", true},
 		{"GET", "/v1/limits", "", "viewers", false},
 		{"POST", "/v1/calls", `{"tool":"note","run":"` + o.run + `"}`, "callers", true},
 		{"POST", "/v1/calls", `{"tool":"note"}`, "callers", false},
@@ -68,6 +93,8 @@ func (o things) operations() []operation {
 		{"GET", "/v1/alerts", "", "readers", false},
 	}
 }
+
+func tomorrow() string { return time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339) }
 
 func TestEveryOperationAsksWho(t *testing.T) {
 	h := newHouse(t)
@@ -143,7 +170,8 @@ func TestEveryOperationKnowsItsKindOfCaller(t *testing.T) {
 func TestRule_I3_OthersObjectsAreNotThere(t *testing.T) {
 	h := newHouse(t)
 	o := h.things()
-	none := things{run: "run_" + strings.Repeat("0", 26), call: "call_" + strings.Repeat("0", 26), approval: "apr_" + strings.Repeat("0", 26), binding: o.binding}
+	none := things{run: "run_" + strings.Repeat("0", 26), call: "call_" + strings.Repeat("0", 26), approval: "apr_" + strings.Repeat("0", 26), binding: o.binding,
+		transcript: "trn_" + strings.Repeat("0", 26), share: "shr_" + strings.Repeat("0", 26)}
 	theirs, nobodys := o.operations(), none.operations()
 	strangers := map[string]map[string]who{
 		"callers": {"another principal": h.agent("mallory", "acme"), "another tenant": h.agent("anna", "globex"),

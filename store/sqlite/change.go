@@ -74,6 +74,12 @@ func (w *writer) rest(ready prepared) error {
 	if err := w.putEmissions(f.Emissions); err != nil {
 		return err
 	}
+	if err := w.putTranscript(f.Transcript); err != nil {
+		return err
+	}
+	if err := w.putShare(f.Share); err != nil {
+		return err
+	}
 	if f.Lineage != nil {
 		if err := w.putLineage(*f.Lineage); err != nil {
 			return err
@@ -241,6 +247,12 @@ func (w *writer) guards(f record.Facts) error {
 	if err := w.mayEmit(f.Emissions); err != nil {
 		return err
 	}
+	if err := w.mayTranscript(f.Transcript); err != nil {
+		return err
+	}
+	if err := w.mayShare(f.Share, f.At); err != nil {
+		return err
+	}
 	return w.mayPasskey(f.Passkey)
 }
 
@@ -374,7 +386,7 @@ func (w *writer) putRun(m record.RunMove) error {
 	r := m.After
 	w.fresh[runKey{r.Tenant, r.ID}] = r
 	return w.run(upsertRun, r.Tenant, r.ID, r.Lineage, r.Parent, r.Principal.Issuer, r.Principal.Subject, r.Agent, r.Label,
-		flag(r.Vouched), int64(r.Turn), flag(r.Turns), string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation(r.Delegation))
+		flag(r.Vouched), int64(r.Turn), flag(r.Turns), string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation(r.Delegation), r.Replays)
 }
 
 func delegation(d *record.Delegation) text {

@@ -66,6 +66,7 @@ func scanRun(stmt *sqlite.Stmt) record.Run {
 			r.Delegation = nil // what cannot be read delegates nothing
 		}
 	}
+	r.Replays = record.RunID(col.text())
 	return r
 }
 

@@ -60,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		"Fresh":            fresh,
 		"Follow":           follow,
 		"Lineages":         lineages,
+		"Transcripts":      transcripts,
 		"Emissions":        emissions,
 	} {
 		t.Run(name, func(t *testing.T) {
