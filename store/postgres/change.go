@@ -118,7 +118,13 @@ func (t *truth) guards(f record.Facts) error {
 	if err := t.mayEmit(f.Emissions); err != nil {
 		return err
 	}
-	return t.mayPasskey(f.Passkey)
+	if err := t.mayPasskey(f.Passkey); err != nil {
+		return err
+	}
+	if err := t.mayTranscript(f.Transcript); err != nil {
+		return err
+	}
+	return t.mayShare(f.Share)
 }
 
 func (t *truth) mayEmit(m *record.EmissionMove) error {
@@ -263,6 +269,8 @@ func (t *truth) made(p prepared, w *writes) {
 	}
 	t.putPasskey(f.Passkey, w)
 	t.putEmissions(f.Emissions, w)
+	t.putTranscript(f.Transcript, w)
+	t.putShare(f.Share, w)
 	if f.Lineage != nil {
 		t.putLineage(*f.Lineage, w)
 	}

@@ -56,6 +56,15 @@ func Migrate(ctx context.Context, dsn, runtime string) error {
 	return unreachable(grant(ctx, conn, runtime))
 }
 
+// Role is the role that a connection string names.
+func Role(dsn string) (string, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return "", record.Errorf(record.Invalid, "the store's connection string cannot be read; it looks like postgres://user:password@host/database")
+	}
+	return config.User, nil
+}
+
 // ready finds the schema at the version of this program, or brings it there.
 func ready(ctx context.Context, config *pgx.ConnConfig, o Options) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -153,9 +162,9 @@ func grant(ctx context.Context, conn *pgx.Conn, role string) error {
 	for _, sql := range []string{
 		`GRANT USAGE ON SCHEMA placet TO ` + who,
 		`GRANT SELECT ON ALL TABLES IN SCHEMA placet TO ` + who,
-		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests TO ` + who,
+		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares TO ` + who,
 		`GRANT INSERT ON answers, materials, activations, events, model_objects TO ` + who,
-		`GRANT INSERT, UPDATE, DELETE ON passkeys TO ` + who,
+		`GRANT INSERT, UPDATE, DELETE ON passkeys, transcripts TO ` + who,
 		`GRANT USAGE ON SEQUENCE events_seq_seq TO ` + who,
 	} {
 		if _, err := conn.Exec(ctx, `SET search_path = placet`); err != nil {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/placet-dev/placet/record"
@@ -107,6 +108,14 @@ type (
 		tenant record.TenantID
 		person record.Principal
 	}
+	transcriptKey struct {
+		tenant record.TenantID
+		id     record.TranscriptID
+	}
+	shareKey struct {
+		tenant record.TenantID
+		id     record.ShareID
+	}
 )
 
 // wants is what a batch locks and reads.
@@ -127,12 +136,18 @@ type wants struct {
 	objects   map[objectKey]bool
 	passkeys  map[personKey]bool
 	taken     map[string]bool // IDs of passkeys, of whatever tenant
+
+	transcripts map[transcriptKey]bool
+	keepers     map[record.Owner]bool // of transcripts
+	shares      map[shareKey]bool
+	givers      map[record.Owner]time.Time // of shares, at a time
 }
 
 func newWants() *wants {
 	return &wants{locks{}, map[record.TenantID]bool{}, map[runKey]bool{}, map[callKey]bool{}, map[equalKey]bool{}, map[approvalKey]bool{}, map[answerKey]bool{},
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
-		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{}}
+		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
+		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}}
 }
 
 // add says what a change rests on and moves.
@@ -185,6 +200,8 @@ func (w *wants) add(f record.Facts) {
 	}
 	w.emitted(f.Emissions)
 	w.passkey(f.Passkey)
+	w.transcript(f.Transcript)
+	w.share(f)
 }
 
 // fence is what every decision shares (rule C3).

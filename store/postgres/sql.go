@@ -165,7 +165,7 @@ const (
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
-		opened, active, ended, why, delegation`
+		opened, active, ended, why, delegation, replays`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed`
 	eventFields = `seq, at, tenant, kind, run, call, approval, who, body`
@@ -284,6 +284,7 @@ func scanRun(col *columns) (record.Run, error) {
 			r.Delegation = nil // what cannot be read delegates nothing
 		}
 	}
+	r.Replays = record.RunID(col.text())
 	return r, col.err
 }
 
@@ -293,7 +294,7 @@ func runColumns(r record.Run) []any {
 		delegation = encode(r.Delegation)
 	}
 	return []any{string(r.Tenant), string(r.ID), string(r.Lineage), string(r.Parent), r.Principal.Issuer, r.Principal.Subject, string(r.Agent), r.Label,
-		r.Vouched, int64(r.Turn), r.Turns, string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation}
+		r.Vouched, int64(r.Turn), r.Turns, string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation, string(r.Replays)}
 }
 
 func scanApproval(col *columns) (record.Approval, error) {

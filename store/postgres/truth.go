@@ -23,6 +23,11 @@ type truth struct {
 	objects    map[objectKey]record.RunID
 	passkeys   map[personKey]map[string]uint32 // how far each one's counter has come
 	taken      map[string]bool
+
+	transcripts map[transcriptKey]int64 // versions
+	kept        map[record.Owner]int64  // how many transcripts
+	shares      map[shareKey]record.Share
+	given       map[record.Owner]int64 // how many shares that have not ended
 }
 
 type callAt struct {
@@ -43,7 +48,8 @@ type counterAt struct {
 func newTruth() *truth {
 	return &truth{0, map[runKey]record.Run{}, map[callKey]callAt{}, map[equalKey]record.CallID{}, map[approvalKey]approvalAt{}, map[answerKey]bool{},
 		map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, map[record.Owner]int64{}, map[emissionKey]record.Emission{},
-		map[objectKey]record.RunID{}, map[personKey]map[string]uint32{}, map[string]bool{}}
+		map[objectKey]record.RunID{}, map[personKey]map[string]uint32{}, map[string]bool{},
+		map[transcriptKey]int64{}, map[record.Owner]int64{}, map[shareKey]record.Share{}, map[record.Owner]int64{}}
 }
 
 const (
@@ -205,6 +211,7 @@ func (t *truth) readRare(queue func(int, func(*columns) error, string, ...any), 
 		texts(people, func(k personKey) string { return k.person.Subject }))
 	queue(len(w.taken), func(c *columns) error { t.taken[c.text()] = true; return nil }, readTaken,
 		list(w.taken, func(id string) []byte { return []byte(id) }))
+	t.readTranscripts(queue, w)
 }
 
 // beyond are runs that what was read names, and that are not read yet: those above a

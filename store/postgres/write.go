@@ -27,6 +27,11 @@ var (
 			changed = k.changed, due = k.due
 			FROM k WHERE calls.tenant = k.t AND calls.id = k.i AND calls.state = k.was AND calls.version = k.had RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
+	upsertRuns = `WITH k AS (SELECT * FROM ` + rowsOf(runTypes) + `),
+		u AS (INSERT INTO runs (` + runFields + `) SELECT * FROM k ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject,
+			agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state, version = excluded.version, active = excluded.active,
+			ended = excluded.ended, why = excluded.why, delegation = excluded.delegation WHERE runs.version = excluded.version - 1 RETURNING 1)
+		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
 	insertEvents = `INSERT INTO events (at, tenant, kind, run, call, approval, who, body)
 		SELECT at, tenant, kind, run, call, approval, who, body FROM ` + rowsOf(eventTypes) + ` WITH ORDINALITY AS k (at, tenant, kind, run, call, approval, who, body, n) ORDER BY n`
 )
@@ -37,13 +42,7 @@ const (
 	settleTypes = "ttti" + "tiittb" + "in"
 	eventTypes  = "itttttt" + "t"
 
-	upsertRuns = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-			$10::bigint[], $11::boolean[], $12::text[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[])),
-		u AS (INSERT INTO runs (` + runFields + `) SELECT * FROM k ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject,
-			agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state, version = excluded.version, active = excluded.active,
-			ended = excluded.ended, why = excluded.why, delegation = excluded.delegation WHERE runs.version = excluded.version - 1 RETURNING 1)
-		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
-	runTypes = "ttttttttfiftiiiitt"
+	runTypes = "ttttttttfiftiiiittt"
 	touchRun = `UPDATE runs SET active = $1 WHERE tenant = $2 AND id = $3`
 
 	upsertCounters = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])),

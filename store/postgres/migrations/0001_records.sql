@@ -25,6 +25,15 @@ CREATE FUNCTION everyone() RETURNS BOOLEAN LANGUAGE sql STABLE AS $$
   SELECT current_setting('placet.tenants', true) IS NOT DISTINCT FROM '*'
 $$;
 
+-- Lets a transaction see and write the rows of a table whose tenants it named, and no
+-- others; the owner of the table is held to it as well.
+CREATE FUNCTION isolate(name TEXT) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+  EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+  EXECUTE format('CREATE POLICY tenants ON %I USING (tenant = ANY ((SELECT tenants())::text[]) OR (SELECT everyone()))', name);
+END $$;
+
 CREATE TABLE runs (
   tenant   TEXT COLLATE "C" NOT NULL,
   id       TEXT COLLATE "C" NOT NULL,
@@ -306,15 +315,11 @@ CREATE TABLE model_objects (
   PRIMARY KEY (tenant, provider, id)
 );
 
--- A transaction that named no tenant sees nothing and writes nothing; the owner of the
--- tables is held to it as well.
 DO $$
 DECLARE t TEXT;
 BEGIN
   FOREACH t IN ARRAY ARRAY['runs', 'calls', 'effects', 'approvals', 'answers', 'rejections', 'counters', 'events', 'passkeys',
     'standing', 'lineages', 'materials', 'emissions', 'model_requests', 'model_objects'] LOOP
-    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
-    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
-    EXECUTE format('CREATE POLICY tenants ON %I USING (tenant = ANY ((SELECT tenants())::text[]) OR (SELECT everyone()))', t);
+    PERFORM isolate(t);
   END LOOP;
 END $$;

@@ -101,7 +101,8 @@ func start(settings []string) (*Server, error) {
 	if len(found) == 0 {
 		return nil, absent("PostgreSQL is not installed in /usr/lib/postgresql")
 	}
-	s := &Server{bin: filepath.Dir(slices.Max(found)), as: &syscall.SysProcAttr{}, settings: settings}
+	// A test binary that crashes cleans nothing up: its server ends with it.
+	s := &Server{bin: filepath.Dir(slices.Max(found)), as: &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}, settings: settings}
 	// PostgreSQL refuses to run as root, and its user must reach the folder.
 	var err error
 	if s.dir, err = os.MkdirTemp("", "placet-postgres-"); err != nil {
