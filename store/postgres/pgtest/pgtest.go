@@ -212,16 +212,31 @@ func (s *Server) Database(t testing.TB) string {
 // Do runs statements as the superuser, and returns the last one's rows.
 func (s *Server) Do(t testing.TB, database, sql string) string {
 	t.Helper()
+	rows, err := s.do(database, sql)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return rows
+}
+
+// Try runs statements as Do does, where they may fail.
+func (s *Server) Try(t testing.TB, database, sql string) error {
+	t.Helper()
+	_, err := s.do(database, sql)
+	return err
+}
+
+func (s *Server) do(database, sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN("owner", database))
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer c.Close(ctx)
 	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		return "", err
 	}
 	var rows []string
 	for _, r := range results[len(results)-1].Rows {
@@ -231,5 +246,5 @@ func (s *Server) Do(t testing.TB, database, sql string) string {
 		}
 		rows = append(rows, strings.Join(cells, "|"))
 	}
-	return strings.Join(rows, "\n")
+	return strings.Join(rows, "\n"), nil
 }
