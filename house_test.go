@@ -59,6 +59,7 @@ var house = map[string][]string{
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
 	"tool/standin":    {"dispatch"},
+	"tool/lease":      {"dispatch", "record", "registry", "tool/local"},
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},

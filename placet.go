@@ -39,6 +39,7 @@ import (
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/tool/lease"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
 
@@ -238,7 +239,7 @@ func (p *Placet) doors() error {
 	c := p.o.Config
 	resource := p.oauth()
 	mcp, err := edgemcp.New(edgemcp.Options{
-		Boundary: p.boundary, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
+		Boundary: dispatch.Unleased{Boundary: p.boundary}, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
 			now := p.boundary.Current()
 			if now == nil {
@@ -271,6 +272,7 @@ func (p *Placet) doors() error {
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
 		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
+		Reported:  lease.Result,
 		Evidence:  p.evidence(),
 		Reload: func(ctx context.Context, by string, order api.ReloadOrder) (api.Reloaded, error) {
 			read := func() (Reloaded, error) { return p.Reload(ctx, record.Who{Workload: by}, order.Version) }

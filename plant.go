@@ -248,7 +248,11 @@ func (t *trial) try(ctx context.Context, typed, source string, reading, argument
 	position := 0
 	propose := func(tool string, arguments json.RawMessage) (dispatch.Answer, error) {
 		position++
-		return t.boundary.Do(ctx, dispatch.Proposal{Caller: caller, Run: run.ID, Turn: run.Turn, Tool: tool, Arguments: arguments, Purpose: "trial",
+		var method registry.Method
+		if entry, ok := t.registry.Tool(tool); ok {
+			method = entry.Method
+		}
+		return t.boundary.Do(ctx, dispatch.Proposal{Caller: caller, Run: run.ID, Turn: run.Turn, Tool: tool, Method: method, Arguments: arguments, Purpose: "trial",
 			Vouch: &dispatch.Vouch{Turn: run.Turn, Response: "r1", Position: position}})
 	}
 	if source != "" {

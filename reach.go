@@ -11,6 +11,7 @@ import (
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/tool/file"
 	toolhttp "github.com/placet-dev/placet/tool/http"
+	"github.com/placet-dev/placet/tool/lease"
 	"github.com/placet-dev/placet/tool/local"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 	"github.com/placet-dev/placet/tool/query"
@@ -39,6 +40,7 @@ func OpenServers(mcp toolmcp.Options, world guard.World) *Servers {
 		registry.KindMCP:        s.MCP,
 		registry.KindFiles:      file.New(file.Options{Own: world.Files}),
 		registry.KindQueries:    query.New(query.Options{Own: world.Files}),
+		registry.KindLease:      lease.New(),
 		registry.KindOperations: toolhttp.New(toolhttp.Options{World: world, Now: mcp.Now, Log: mcp.Log, Version: mcp.Version}),
 	}
 	return s
@@ -74,6 +76,15 @@ func (s *Servers) ListOffers(ctx context.Context, server *registry.Server) ([]re
 		return nil, record.Errorf(record.Unavailable, "server %s is of a kind that this program does not know", server.Name)
 	}
 	return r.ListOffers(ctx, server)
+}
+
+// ListReadable returns the resources, resource templates and prompts that a server
+// offers now. Only MCP servers have any.
+func (s *Servers) ListReadable(ctx context.Context, server *registry.Server) ([]registry.Offer, error) {
+	if server.Kind != registry.KindMCP || server.Inproc {
+		return nil, nil
+	}
+	return s.MCP.ListReadable(ctx, server)
 }
 
 // Close ends every connection and child.

@@ -20,7 +20,7 @@ func (s signer) Sign(w dispatch.Work) (string, error) {
 		return "", err
 	}
 	return s.keys.Sign(credential.Claims{
-		Audience: audience, Owner: w.Owner, Run: w.Run, Call: w.Call, Attempt: w.Attempt, Tool: w.Tool.Upstream,
+		Audience: audience, Owner: w.Owner, Run: w.Run, Call: w.Call, Attempt: w.Attempt, Tool: w.Tool.Offered(),
 		Arguments: w.Arguments, Input: w.Input, Targets: w.Targets, Key: w.Key, Lease: w.Lease,
 	})
 }

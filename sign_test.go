@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,7 +20,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/placet-dev/placet/config"
+	"github.com/placet-dev/placet/credential"
+	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
+	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 	"github.com/placet-dev/placet/verify"
@@ -185,6 +189,32 @@ tools:
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusUnauthorized || len(u.calls()) != 1 {
 			t.Errorf("%s: %d, %d calls", what, resp.StatusCode, len(u.calls()))
+		}
+	}
+}
+
+// A token for a prompt names the method with the prompt, so that it is no token
+// for a tool of that name.
+func TestDispatchTokenNamesTheMethod(t *testing.T) {
+	keys, err := credential.Open(filepath.Join(t.TempDir(), "keys"), credential.Options{Issuer: "http://localhost", Clock: time.Now, Random: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, tool := range map[string]*registry.Tool{
+		"refund.create":                 {Upstream: "refund.create"},
+		"prompts/get refund.create":     {Upstream: "refund.create", Method: registry.MethodPrompt},
+		"resources/read desk://t/{id}":  {Upstream: "desk://t/{id}", Method: registry.MethodResource},
+		"prompts/get completed as well": {Method: registry.MethodCompletion, Completes: &registry.Tool{Upstream: "completed as well", Method: registry.MethodPrompt}},
+	} {
+		token, err := signer{keys}.Sign(dispatch.Work{Server: &registry.Server{Name: "desk", URL: "http://localhost/mcp"}, Tool: tool, Owner: record.Owner{Tenant: "acme", Principal: record.Principal{Issuer: "i", Subject: "anna"}, Agent: "bot"},
+			Run: "run_1", Call: "call_1", Attempt: 1, Arguments: json.RawMessage(`{}`), Key: "k", Lease: time.Now().Add(time.Minute)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := strings.Split(token, ".")
+		payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+		if err != nil || !strings.Contains(string(payload), `"`+want+`"`) {
+			t.Errorf("%s: %s, %v", want, payload, err)
 		}
 	}
 }

@@ -166,6 +166,9 @@ func (b *Boundary) startAway(ctx context.Context, l Loaded, now time.Time) (agai
 	if b.waiting.has(l.Call.ID) {
 		return now.Add(awayPause)
 	}
+	if b.leases(l.Call.Tool.Name) {
+		return time.Time{} // it runs where its caller is
+	}
 	start, again := b.away.begin(l.Call.ID, now)
 	if !start {
 		return again

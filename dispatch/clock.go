@@ -95,6 +95,9 @@ func (b *Boundary) lapse(ctx context.Context, l Loaded, now time.Time) error {
 	if l.Call.Tool.ReadOnly && l.Call.Attempt >= l.Call.Attempts {
 		to, out.Code = record.Failed, record.CodeFailed
 	}
+	if l.Call.GivenUp() {
+		to, out = record.Failed, *l.Call.Outcome // lease and dispatch token are over: now it counts (rule E3)
+	}
 	change, err := record.Settle(l.Call, to, out, record.Step{At: now, Who: clock}, record.ByClock)
 	if err != nil {
 		return err

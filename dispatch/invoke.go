@@ -21,6 +21,9 @@ func (b *Boundary) invoke(ctx context.Context, e *evaluation, c record.Call, t T
 	if reached.Err == nil { // a caller that is gone before the first byte: proof that nothing happened
 		reached = b.reach(attempt, t)
 	}
+	if reached.Lease != nil {
+		return e.leased(c, reached.Lease), nil
+	}
 	return b.settle(ctx, e, c, reached)
 }
 

@@ -311,6 +311,9 @@ func (b *Boundary) borrow(ctx context.Context, e *evaluation, tool *registry.Too
 		return nil
 	}
 	labels := union(tool.Results.Labels(), label.Stated(done.Outcome.Result))
+	if done.Outcome.Reported {
+		labels = union(labels, []string{label.Untrusted})
+	}
 	l, err := b.store.Lineage(ctx, done.Tenant, e.run.Lineage)
 	if err != nil {
 		return err

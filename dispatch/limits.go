@@ -25,6 +25,12 @@ func (a *active) admits(t *registry.Tool, c identity.Caller) (missingScope strin
 	if !t.Read && a.OnlyRead[c.Owner().Agent] {
 		return "", false
 	}
+	if t.Completes != nil {
+		// Whoever may not have a prompt may not have its arguments completed.
+		if scope, ok := a.admits(t.Completes, c); !ok {
+			return scope, false
+		}
+	}
 	return t.Admits(c.Owner(), c.Scopes(), c.Groups())
 }
 

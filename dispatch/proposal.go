@@ -6,6 +6,7 @@ import (
 
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 // Proposal is a request for a capability, as a door decoded it.
@@ -15,6 +16,7 @@ type Proposal struct {
 	RunLabel   string          // the caller's name for its run; a label (rule B2)
 	Turn       record.Turn     // vouched proposals state theirs; 0: the run's current one
 	Tool       string          // the registry's name
+	Method     registry.Method // how it was asked for; an entry that is reached otherwise is not there
 	Arguments  json.RawMessage // as received; nil or blank is {}
 	Input      json.RawMessage // answers to a server's own questions (input_required), as received
 	Purpose    string          // agent text
@@ -52,6 +54,7 @@ type Answer struct {
 	Instead  string // what to do instead, from registry or policy
 	DoneAt   time.Time
 	Needs    Questions // the tool refused, since it may not ask these
+	Lease    *Lease    // with leased: the attempt is the caller's to run
 }
 
 // State is the call's state, or empty.

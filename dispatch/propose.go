@@ -119,6 +119,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 		}
 	}
 	tool, listed := a.Registry.Tool(p.Tool)
+	if listed && tool.Method != p.Method {
+		e.elsewhere, listed = true, false // a prompt is no tool, and no tool a prompt
+	}
 	if listed {
 		if err := b.witnessed(ctx, e, p); err != nil {
 			return b.undecided(p.Tool, err.Error()), nil

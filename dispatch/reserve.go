@@ -27,6 +27,11 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 	if step.Lineage, step.Labels, err = e.marks(); err != nil {
 		return b.undecided(e.tool.Name, err.Error()), nil
 	}
+	secret, holder, err := b.leaseSecret(e)
+	if err != nil {
+		return b.undecided(e.tool.Name, err.Error()), nil
+	}
+	step.Holder = holder
 	lease := e.now.Add(e.tool.Timeout + leaseSlack)
 	change, err := record.Reserve(e.call, step, lease, rest, void)
 	if err != nil {
@@ -48,7 +53,9 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 		return b.undecided(e.tool.Name, err.Error()), nil
 	}
 	call := change.Facts().Call.After
-	ticket := mint(b.work(e, call, credential, deadline, e.labelled(ctx, call, progress)))
+	work := b.work(e, call, credential, deadline, e.labelled(ctx, call, progress))
+	work.Secret = secret
+	ticket := mint(work)
 	return b.invoke(ctx, e, call, ticket)
 }
 
@@ -58,6 +65,7 @@ func (b *Boundary) work(e *evaluation, c record.Call, credential Credential, dea
 	if !e.server.InputRequired {
 		questions = Questions{}
 	}
+	questions.Sampling = questions.Sampling && e.server.Sampling
 	w := Work{
 		Questions: questions,
 		Tool:      e.tool, Server: e.server, Owner: c.Owner, Lineage: c.Lineage, Run: c.Run, Call: c.ID, Attempt: c.Attempt,

@@ -234,12 +234,17 @@ func (b *Boundary) stopRunning(ctx context.Context, run record.Run) {
 // Tools lists what the caller may call, in the order of names: exactly the tools
 // that its call would not be refused as not available or for a missing scope.
 func (b *Boundary) Tools(ctx context.Context, c identity.Caller) []*registry.Tool {
+	return b.Entries(ctx, c, registry.MethodTool)
+}
+
+// Entries is Tools for what is reached by another method.
+func (b *Boundary) Entries(ctx context.Context, c identity.Caller, m registry.Method) []*registry.Tool {
 	a := b.now.Load()
 	if a == nil || !c.Valid() {
 		return nil
 	}
 	var out []*registry.Tool
-	for t := range a.Registry.Tools() {
+	for _, t := range a.Registry.Reached(m) {
 		if _, ok := a.admits(t, c); !ok {
 			continue
 		}
@@ -248,7 +253,7 @@ func (b *Boundary) Tools(ctx context.Context, c identity.Caller) []*registry.Too
 			continue
 		}
 		if !server.Inproc {
-			offer, err := b.invoker.Offer(ctx, server, t.Upstream, server.ToolsMaxAge)
+			offer, err := b.invoker.Offer(ctx, server, t.Offered(), server.ToolsMaxAge)
 			if err != nil || b.pins.check(t, offer) != nil {
 				continue
 			}

@@ -42,6 +42,7 @@ type evaluation struct {
 	consulted canon.Digest
 	judged    []byte       // versions of what judged the call's objects
 	route     record.Route // how it reached dispatch, where that is not how it was proposed
+	elsewhere bool         // the entry is reached by another method than was asked
 	moved     error        // the record moved under a look-up: start over
 	dry       bool         // nothing may be asked of tools and decision points
 	opinions  []policy.Opinion
@@ -86,8 +87,11 @@ func (e *evaluation) say(r record.Reason) bool {
 func (e *evaluation) resolveTool(context.Context) bool {
 	name := e.call.Tool.Name
 	tool, ok := e.a.Registry.Tool(name)
-	if !ok {
+	if !ok || e.elsewhere {
 		why := "not in the registry"
+		if e.elsewhere {
+			why = "asked for by another method than its entry is for: " + tool.Method.String()
+		}
 		for _, q := range e.a.Registry.Quarantined() {
 			if q.Tool.Name == name {
 				why = "quarantined: " + q.Reason
@@ -122,7 +126,7 @@ func (e *evaluation) checkPin(ctx context.Context) bool {
 	if e.server.Inproc {
 		return true // the offer and the handler are one program
 	}
-	offer, err := e.b.invoker.Offer(ctx, e.server, e.tool.Upstream, e.server.ToolsMaxAge)
+	offer, err := e.b.invoker.Offer(ctx, e.server, e.tool.Offered(), e.server.ToolsMaxAge)
 	switch {
 	case err != nil && record.KindOf(err) == record.NotFound:
 		return e.say(record.Reason{Rule: "registry pin", Place: e.tool.Place, Verdict: record.Deny, Code: record.CodeNotAvailable,
@@ -302,7 +306,8 @@ func (e *evaluation) input() *policy.Input {
 	owner := e.caller.Owner()
 	in := &policy.Input{
 		Tool: policy.Tool{Name: e.tool.Name, Server: e.tool.Server, Version: e.tool.Digest.String(),
-			Flags: policy.Flags{Read: e.tool.Read, Write: e.tool.Write, Destructive: e.tool.Destructive, Financial: e.tool.Financial, Sink: e.tool.Sink, Privacy: e.tool.Privacy}},
+			Method: e.tool.Method.String(),
+			Flags:  policy.Flags{Read: e.tool.Read, Write: e.tool.Write, Destructive: e.tool.Destructive, Financial: e.tool.Financial, Sink: e.tool.Sink, Privacy: e.tool.Privacy}},
 		Args: e.call.Arguments,
 		Principal: policy.Principal{Principal: owner.Principal, Tenant: owner.Tenant, Scopes: e.caller.Scopes(),
 			Groups: e.caller.Groups(), GroupsKnown: true, Claims: e.caller.Claims()},
@@ -510,5 +515,5 @@ func (c *pinCache) check(t *registry.Tool, offer registry.Offer) error {
 func sameOffer(a, b registry.Offer) bool {
 	return a.Name == b.Name && a.Title == b.Title && a.Description == b.Description && a.Definition == b.Definition &&
 		string(a.InputSchema) == string(b.InputSchema) && string(a.OutputSchema) == string(b.OutputSchema) &&
-		string(a.Annotations) == string(b.Annotations)
+		string(a.Annotations) == string(b.Annotations) && a.Method == b.Method && a.MimeType == b.MimeType
 }

@@ -36,6 +36,7 @@ type Work struct {
 	Deadline  time.Time       // with a monotonic reading; checked just before the first byte leaves (rule E5)
 	Lease     time.Time       // by the boundary's clock: until when the attempt may have its effect (rules A11, E5)
 	Progress  func(json.RawMessage)
+	Secret    string // what the holder of a leased attempt shows; empty where Placet calls the tool itself
 	// Credential is what the call is made with.
 	Credential Credential
 	// Token makes a dispatch token for one sending of the call, or is nil when the
@@ -97,6 +98,9 @@ type Reached struct {
 	Needs Questions
 	// Err is why there is no result. Its text is for operators.
 	Err error
+	// Lease is set when the caller runs the call itself. Nothing is known of it then
+	// until its holder reports, and nothing else here counts.
+	Lease *Lease
 }
 
 // mint is called by reserve alone, with the reservation durable.

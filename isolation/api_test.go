@@ -92,7 +92,7 @@ func to(method, path string, body ...string) func(*world, credentials, target) r
 
 func (t target) fill(s string) string {
 	return strings.NewReplacer("{call}", t.call, "{run}", t.run, "{approval}", t.approval, "{binding}", t.binding,
-		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state).Replace(s)
+		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state, "{secret}", t.secret).Replace(s)
 }
 
 const get, post = http.MethodGet, http.MethodPost
@@ -159,11 +159,28 @@ func callRows() []row {
 			may: who{"owner", "owner with a vouching key"}, lacks: who{"owner without scopes"}, done: receipt},
 		{name: "cancel", door: proposing, object: asked, ask: to(post, "/v1/calls/{call}/cancel"), may: mine, done: became("canceled")},
 		{name: "cancel of what has run", door: proposing, object: done, ask: to(post, "/v1/calls/{call}/cancel"), may: mine, done: receipt},
+		{name: "dispatch of what is leased", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/dispatch"),
+			may: who{"owner", "owner with a vouching key"}, lacks: who{"owner without scopes"}, done: keepsSecret},
+		{name: "show-call that is leased", door: viewing, object: leased, ask: to(get, "/v1/calls/{call}"), may: seers, done: keepsSecret},
+		{name: "heartbeat", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/heartbeat", `{"attempt":1,"secret":"{secret}"}`),
+			may: mine, done: keepsSecret},
+		{name: "heartbeat without the lease", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/heartbeat", `{"attempt":1,"secret":"{call}"}`), lacks: mine},
+		{name: "report", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/report", `{"attempt":1,"secret":"{secret}","outcome":"succeeded","result":"{marker}"}`),
+			may: mine, done: became("succeeded")},
+		{name: "report without the lease", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/report", `{"attempt":1,"secret":"{call}","outcome":"succeeded"}`), lacks: mine},
 		{name: "reconcile", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/reconcile", `{"outcome":"succeeded","evidence":"the desk's book"}`),
 			may: who{"operator"}, done: became("succeeded")},
 		{name: "void-answers", door: operating, object: approved, ask: to(post, "/v1/approvals/void", `{"issuer":"urn:placet:dev","subject":"lena","reason":"left"}`),
 			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true},
 	}
+}
+
+// keepsSecret: what shows who holds a lease was told once, and the call runs on.
+func keepsSecret(w *world, name string, o *object, a reply) error {
+	if strings.Contains(a.all(), o.secret) {
+		return fmt.Errorf("the lease's secret is told again: %s", short(a.body))
+	}
+	return became("executing")(w, name, o, a)
 }
 
 // receipt: the owner reads what its call returned, while it may call the tool.

@@ -47,7 +47,7 @@ func (r row) operation() string { name, _, _ := strings.Cut(r.name, " "); return
 
 // target is what a request names.
 type target struct {
-	call, run, approval, binding, session, state, marker string
+	call, run, approval, binding, session, state, marker, secret string
 
 	transcript, share string
 }
@@ -79,7 +79,7 @@ func (o *object) missing(t testing.TB) target {
 
 // secrets is what nobody but who may must find in an answer.
 func (o *object) secrets() []string {
-	all := []string{o.marker, o.receipt, o.call, o.run, o.approval, o.binding, o.transcript, o.share}
+	all := []string{o.marker, o.receipt, o.call, o.run, o.approval, o.binding, o.transcript, o.share, o.secret}
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 

@@ -89,6 +89,16 @@ func modernRows() []row {
 		{name: "resources/list", door: proposing, object: asked, ask: modern("resources/list", ""), own: proposers},
 		{name: "resources/templates/list", door: proposing, object: asked, ask: modern("resources/templates/list", ""), own: proposers},
 		{name: "resources/read", door: proposing, object: asked, ask: modern("resources/read", `"uri":"placet://calls/{call}"`), absent: http.StatusBadRequest},
+		{name: "prompts/get of a prompt", door: proposing, object: asked, ask: modern("prompts/get", `"name":"brief","arguments":{"id":"modern"}`), own: scopeful, lacks: poor, unlike: true},
+		{name: "resources/read of a note", door: proposing, object: asked, ask: modern("resources/read", `"uri":"desk://notes/modern"`), own: scopeful, lacks: poor, unlike: true},
+		{name: "resources/read with another's state", door: proposing, object: statedBy("resources/read", `"uri":"desk://files/{marker}"`),
+			ask: modern("resources/read", `"uri":"desk://files/{marker}","requestState":"{state}"`), may: two, lacks: poor, decides: true, absent: http.StatusBadRequest, done: ran},
+		{name: "tools/call of placet_wait on a held read", door: proposing, object: statedBy("resources/read", `"uri":"desk://files/{marker}"`),
+			ask: modern("tools/call", `"name":"placet_wait","arguments":{"call":"{call}"}`), may: two, lacks: poor, decides: true, absent: http.StatusOK, done: ran},
+		{name: "completion/complete", door: proposing, object: asked, absent: http.StatusBadRequest,
+			ask: modern("completion/complete", `"ref":{"type":"ref/prompt","name":"{call}"},"argument":{"name":"id","value":"{run}"}`)},
+		{name: "completion/complete of a prompt", door: proposing, object: asked, own: scopeful, lacks: poor, unlike: true,
+			ask: modern("completion/complete", `"ref":{"type":"ref/prompt","name":"brief"},"argument":{"name":"id","value":"m"}`)},
 		{name: "subscriptions/listen", door: proposing, object: asked, ask: listening, own: proposers},
 	}
 }
@@ -105,7 +115,7 @@ func listening(w *world, c credentials, t target) reply {
 // every place: to everybody the same nothing.
 func unservedRows() []row {
 	var rows []row
-	for _, method := range []string{"completion/complete", "tasks/get", "tasks/result", "tasks/cancel", "tasks/list", "resources/subscribe", "roots/list", "placet/anything"} {
+	for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/list", "resources/subscribe", "resources/unsubscribe", "roots/list", "placet/anything"} {
 		rows = append(rows,
 			row{name: method, door: proposing, object: asked, ask: modern(method, `"taskId":"{call}","call":"{call}","run":"{run}"`)})
 	}
@@ -116,9 +126,19 @@ func unservedRows() []row {
 // approved since.
 func stated(w *world) *object {
 	w.t.Helper()
+	return statedBy("tools/call", `"name":"file","arguments":{"id":"{marker}"}`)(w)
+}
+
+// statedBy is stated for what is asked by another method.
+func statedBy(method, params string) func(*world) *object {
+	return func(w *world) *object { w.t.Helper(); return w.stated(modern(method, params)) }
+}
+
+func (w *world) stated(ask func(*world, credentials, target) reply) *object {
+	w.t.Helper()
 	w.made++
 	o := &object{target: target{marker: fmt.Sprintf("stated-%d", w.made)}}
-	a := modern("tools/call", `"name":"file","arguments":{"id":"{marker}"}`)(w, w.callers["owner"], o.target)
+	a := ask(w, w.callers["owner"], o.target)
 	var m struct {
 		Result struct {
 			RequestState string
@@ -207,6 +227,9 @@ func sessionRows() []row {
 		{name: "logging/setLevel in a session", may: mine, ask: within("logging/setLevel", `"level":"debug"`)},
 		{name: "prompts/list in a session", may: mine, ask: within("prompts/list", "")},
 		{name: "prompts/get in a session", may: mine, ask: within("prompts/get", `"name":"x"`)},
+		{name: "prompts/get of a prompt in a session", may: two, lacks: poor, ask: within("prompts/get", `"name":"brief","arguments":{"id":"s"}`)},
+		{name: "resources/read of a note in a session", may: two, lacks: poor, ask: within("resources/read", `"uri":"desk://notes/s"`)},
+		{name: "completion/complete in a session", may: two, lacks: poor, ask: within("completion/complete", `"ref":{"type":"ref/prompt","name":"brief"},"argument":{"name":"id","value":"m"}`)},
 		{name: "resources/list in a session", may: mine, ask: within("resources/list", "")},
 		{name: "resources/read in a session", may: mine, ask: within("resources/read", `"uri":"x://x"`)},
 		{name: "resources/templates/list in a session", may: mine, ask: within("resources/templates/list", "")},

@@ -14,6 +14,7 @@ type answered struct {
 	Call     string          `json:"call"`
 	Approval string          `json:"approval"`
 	Result   json.RawMessage `json:"result"`
+	Lease    struct{ Secret string }
 }
 
 // propose makes a call of the owner's in a run of its own.
@@ -30,7 +31,7 @@ func (w *world) proposeIn(opener, tool string) *object {
 	var a answered
 	w.ok(w.callers["owner"], request{method: http.MethodPost, path: "/v1/calls", header: map[string]string{"Idempotency-Key": "occurrence-" + fmt.Sprint(w.made)},
 		body: fmt.Sprintf(`{"run":%q,"tool":%q,"arguments":{"id":%q},"purpose":%q}`, o.run, tool, o.marker, o.marker)}, &a)
-	o.call, o.approval = a.Call, a.Approval
+	o.call, o.approval, o.secret = a.Call, a.Approval, a.Lease.Secret
 	if at := strings.Index(string(a.Result), "receipt-"); at >= 0 {
 		o.receipt = string(a.Result)[at : at+len("receipt-")+26]
 	}
@@ -64,6 +65,16 @@ func done(w *world) *object {
 
 // unsettled is a call whose outcome is not known.
 func unsettled(w *world) *object { w.t.Helper(); return w.want(w.propose("break"), "unknown") }
+
+// leased is a call that its owner runs itself.
+func leased(w *world) *object {
+	w.t.Helper()
+	o := w.want(w.propose("here"), "executing")
+	if o.secret == "" {
+		w.t.Fatal("the call has no lease")
+	}
+	return o
+}
 
 // asked is a call that waits for a person.
 func asked(w *world) *object {

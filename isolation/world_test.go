@@ -99,11 +99,17 @@ telemetry: {log: error}
 const tools = `version: 1
 servers:
   desk: {url: %q, stateless: true}
+  app: {lease: true}
 defaults: {per_minute: 0, concurrent: 0, timeout: 5s}
 tools:
   act: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}}
   break: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}}
   file: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: always, approvers: ["group:leads"]}}
+  here: {server: app, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}, timeout: 10m, schema: here.json}
+  note: {server: desk, resource: "desk://notes/{id}", scope: "notes:use", read: true}
+  filed: {server: desk, resource: "desk://files/{id}", scope: "notes:use", read: true, approval: {when: always, approvers: ["group:leads"]}}
+  brief: {server: desk, prompt: brief, scope: "notes:use", read: true}
+  ids: {server: desk, completes: brief, scope: "notes:use", read: true}
 `
 
 // newWorld starts everything. The server is the program itself, as its own process.
@@ -117,7 +123,9 @@ func newWorld(t testing.TB) *world {
 	w.write("placet.yaml", files)
 	w.write("tools.yaml", fmt.Sprintf(tools, desk.URL))
 	key := w.mustRun("keys", "new", "orchestrator.hash")
+	w.write("here.json", `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
 	w.mustRun("tools", "lock", "desk")
+	w.mustRun("tools", "lock", "app")
 	w.start()
 	w.introduce(key)
 	return w
@@ -145,7 +153,18 @@ func sources(t testing.TB) {
 }
 
 func newDesk(l *ledger) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1"}, nil)
+	s := mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1"}, &mcp.ServerOptions{
+		CompletionHandler: func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{l.effect("ids", json.RawMessage(r.Params.Argument.Value))}}}, nil
+		}})
+	for _, template := range []string{"desk://notes/{id}", "desk://files/{id}"} {
+		s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: template, Name: "Notes"}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: l.effect("read", json.RawMessage(r.Params.URI))}}}, nil
+		})
+	}
+	s.AddPrompt(&mcp.Prompt{Name: "brief", Arguments: []*mcp.PromptArgument{{Name: "id"}}}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: l.effect("brief", json.RawMessage(r.Params.Arguments["id"]))}}}}, nil
+	})
 	schema := json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
 	for _, name := range []string{"act", "break", "file"} {
 		s.AddTool(&mcp.Tool{Name: name, Description: "Writes a note.", InputSchema: schema},

@@ -33,6 +33,7 @@ type toolDocument struct {
 	Name        string          `json:"name"`
 	Server      string          `json:"server"`
 	Version     string          `json:"version"`
+	Method      string          `json:"method"`
 	Flags       flagsDocument   `json:"flags"`
 	Annotations json.RawMessage `json:"annotations"`
 }
@@ -102,7 +103,7 @@ type envDocument struct {
 func (in *Input) MarshalJSON() ([]byte, error) {
 	d := document{
 		Version: InputVersion,
-		Tool: toolDocument{in.Tool.Name, in.Tool.Server, in.Tool.Version,
+		Tool: toolDocument{in.Tool.Name, in.Tool.Server, in.Tool.Version, in.Tool.Reached(),
 			flagsDocument(in.Tool.Flags), object(in.Tool.Annotations)},
 		Args:    object(in.Args),
 		Amounts: map[string]json.Number{},
@@ -174,7 +175,7 @@ func (in *Input) UnmarshalJSON(text []byte) error {
 
 func (d *document) input() Input {
 	in := Input{
-		Tool: Tool{d.Tool.Name, d.Tool.Server, d.Tool.Version, Flags(d.Tool.Flags), object(d.Tool.Annotations)},
+		Tool: Tool{d.Tool.Name, d.Tool.Server, d.Tool.Version, d.Tool.Method, Flags(d.Tool.Flags), object(d.Tool.Annotations)},
 		Args: object(d.Args),
 		Principal: Principal{
 			Principal: record.Principal{Issuer: d.Principal.Issuer, Subject: d.Principal.ID},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -38,9 +39,13 @@ type Tool struct {
 	Name        string
 	Server      string
 	Version     string // digest of the registry entry with its pin
+	Method      string // the MCP method by which it is reached; "" is tools/call
 	Flags       Flags
 	Annotations json.RawMessage // the server's hints, a JSON object; nothing here is a promise. nil is {}
 }
+
+// Reached is the method as layers see it.
+func (t *Tool) Reached() string { return cmp.Or(t.Method, "tools/call") }
 
 // Flags is what the operator declared in the registry.
 type Flags struct{ Read, Write, Destructive, Financial, Sink, Privacy bool }

@@ -67,6 +67,7 @@ type Call struct {
 	Attempt  int          `json:"attempt"`
 	Key      string       `json:"idempotency_key,omitempty"` // one for all attempts
 	Lease    time.Time    `json:"lease,omitzero"`            // until when the holder of Attempt may report
+	Holder   canon.Digest `json:"lease_holder,omitzero"`     // of a leased attempt: the digest of what its holder shows; it stays until the next attempt
 	Holds    []Charge     `json:"holds,omitempty"`           // given back by the settling change
 	Attempts int          `json:"attempts"`                  // how many the registry allows in all
 
@@ -80,9 +81,11 @@ type Call struct {
 // Outcome is what we know of an effect.
 type Outcome struct {
 	Code      Code            `json:"code,omitempty"`
-	Sent      bool            `json:"sent"`             // a byte may have left this process
-	IsError   bool            `json:"is_error"`         // the tool said so
-	Result    json.RawMessage `json:"result,omitempty"` // byte for byte what the tool returned; kept for calls that may be answered from records
+	Sent      bool            `json:"sent"`                   // a byte may have left this process
+	IsError   bool            `json:"is_error"`               // the tool said so
+	Reported  bool            `json:"reported,omitempty"`     // by the holder of a lease: no proof of anything (rule E6)
+	Report    canon.Digest    `json:"report_digest,omitzero"` // of that report, so that the same one again finds its answer
+	Result    json.RawMessage `json:"result,omitempty"`       // byte for byte what the tool returned; kept for calls that may be answered from records
 	Digest    canon.Digest    `json:"result_digest,omitzero"`
 	Text      canon.Digest    `json:"text_digest,omitzero"` // of a result that is one text: what histories tell of it is compared with
 	Detail    string          `json:"detail,omitempty"`     // for operators

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/placet-dev/placet/canon"
 )
 
 // Step is what a constructor needs besides the call it moves.
@@ -16,6 +18,7 @@ type Step struct {
 	Route    Route        // how it reached dispatch, where that is not how it was proposed
 	OpenCap  int64        // the lineage's cap on waiting calls; 0: none
 	Lineage  *LineageMove // what the step adds to the lineage; nil or empty: nothing
+	Holder   canon.Digest // of an attempt that is handed to its caller: who may report (rule E6)
 	Labels   []string     // of it, the labels that the lineage did not carry
 }
 
@@ -198,7 +201,7 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	after.Decision = s.Decision
 	after.Attempt++
 	after.Key = IdempotencyKey(c.Tenant, c.Run, c.ID)
-	after.Lease, after.Due = lease, lease
+	after.Lease, after.Due, after.Holder = lease, lease, s.Holder
 	after.Outcome = nil
 	after.Holds = c.owed()
 	for _, ch := range s.Charges {
@@ -248,7 +251,7 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 	out.At = s.At
 	after.Outcome, after.Lease, after.Due, after.Holds = &out, time.Time{}, time.Time{}, nil
 	kind := map[State]EventKind{Succeeded: EventSucceeded, Failed: EventFailed, Unknown: EventUnknown}[to]
-	body := Body{Code: out.Code, Attempt: c.Attempt, Result: out.Digest, Detail: out.Detail}
+	body := Body{Code: out.Code, Attempt: c.Attempt, Result: out.Digest, Detail: out.Detail, Reported: out.Reported}
 	if by == ByReconcile {
 		kind, body.Evidence, body.Detail = EventReconciled, out.Evidence, string(to)
 	}
@@ -274,14 +277,17 @@ func (c Call) owed() []Charge {
 // returns gives back what the outcome frees (rule E4): places at once; money and
 // counts when it is proved that nothing happened; and of a cost that the result
 // reports, what was charged too much. A cost above what was charged is charged too,
-// whatever the limit: it was spent.
+// whatever the limit: it was spent. The word of a lease's holder gives nothing back
+// but its place: it comes from whom the limits are there for (rule E6).
 func (f *Facts) returns(c Call, to State, out Outcome) {
-	nothing := to == Failed && !(c.Tool.ReadOnly && out.Sent)
+	word := out.Reported && out.By == ""
+	nothing := to == Failed && !(c.Tool.ReadOnly && out.Sent) && !word
 	for _, ch := range c.Holds {
 		switch {
 		case ch.Hold, nothing && ch.Proof:
 			f.Release = append(f.Release, ch)
 		case to == Unknown || !ch.Cost || out.Cost == nil:
+		case *out.Cost < ch.Amount && word:
 		case *out.Cost < ch.Amount:
 			ch.Amount -= *out.Cost
 			f.Release = append(f.Release, ch)

@@ -91,6 +91,7 @@ const (
 	CodeRunEnded         Code = "run_ended"
 	CodeFailed           Code = "failed"
 	CodeInProgress       Code = "in_progress"
+	CodeLeased           Code = "leased" // allowed, and its caller's to run (rule E6)
 	CodeCannotDecide     Code = "cannot_decide"
 )
 

@@ -177,6 +177,7 @@ func (b Body) encode() []byte {
 	if b.Model != nil {
 		m.rare("model", b.Model)
 	}
+	m.flag("reported", b.Reported)
 	if b.Alert != nil {
 		m.rare("alert", b.Alert)
 	}

@@ -80,6 +80,8 @@ func TestEventsReadBack(t *testing.T) {
 				switch f.Kind() {
 				case reflect.String:
 					f.SetString(text.Draw(t, name))
+				case reflect.Bool:
+					f.SetBool(rapid.Bool().Draw(t, name))
 				case reflect.Int, reflect.Int64:
 					f.SetInt(rapid.Int64().Draw(t, name))
 				default:

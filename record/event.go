@@ -57,15 +57,17 @@ const (
 	EventModelAsked    EventKind = "model_asked"    // a request went to a model's provider
 	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
 
-	EventRefused    EventKind = "refused"    // a request that became no call
-	EventForeign    EventKind = "foreign"    // somebody named a run or a call of somebody else: they were told that there is none
-	EventThrottled  EventKind = "throttled"  // requests of a caller beyond its rate were refused before the boundary, so many in a window
-	EventLimited    EventKind = "limited"    // a limit held a call back; its state is unchanged
-	EventReturned   EventKind = "returned"   // an equal call was answered from its record
-	EventLate       EventKind = "late"       // an outcome of an attempt that was already given up: evidence
-	EventReconciled EventKind = "reconciled" // with the reconciler and the evidence
-	EventActivated  EventKind = "activated"  // a registry and policy version
-	EventOverride   EventKind = "override"   // a setting that weakens a default, at activation (rule H7)
+	EventRefused    EventKind = "refused"        // a request that became no call
+	EventForeign    EventKind = "foreign"        // somebody named a run or a call of somebody else: they were told that there is none
+	EventThrottled  EventKind = "throttled"      // requests of a caller beyond its rate were refused before the boundary, so many in a window
+	EventLimited    EventKind = "limited"        // a limit held a call back; its state is unchanged
+	EventReturned   EventKind = "returned"       // an equal call was answered from its record
+	EventLate       EventKind = "late"           // an outcome of an attempt that was already given up: evidence
+	EventReconciled EventKind = "reconciled"     // with the reconciler and the evidence
+	EventExtended   EventKind = "lease_extended" // the holder of a lease still runs its attempt
+	EventNotStarted EventKind = "not_started"    // the holder of a lease says that it did not begin; believed when lease and token are over
+	EventActivated  EventKind = "activated"      // a registry and policy version
+	EventOverride   EventKind = "override"       // a setting that weakens a default, at activation (rule H7)
 
 	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert
 	EventUnreachable EventKind = "unreachable" // no receiver of a question could be told of it
@@ -130,6 +132,7 @@ type Body struct {
 	Detail     string       `json:"detail,omitempty"`
 	Emission   EmissionID   `json:"emission,omitempty"` // what witnessed the proposal
 	Model      *Modelled    `json:"model,omitempty"`    // what passed between a run and a model
+	Reported   bool         `json:"reported,omitempty"` // by the holder of a lease (rule E6)
 	Alert      *Alert       `json:"alert,omitempty"`
 	Notice     *Notice      `json:"notice,omitempty"`
 	Redacted   []string     `json:"redacted,omitempty"`

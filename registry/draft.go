@@ -24,7 +24,11 @@ func Draft(server string, offers []Offer, taken func(name string) bool) []Drafte
 	for _, o := range offers {
 		name := draftName(server, o.Name, func(n string) bool { return used[n] || taken != nil && taken(n) })
 		used[name] = true
-		out = append(out, Drafted{name, o, draftEntry(server, name, o)})
+		if o.Method == MethodTool {
+			out = append(out, Drafted{name, o, draftEntry(server, name, o)})
+		} else {
+			out = append(out, Drafted{name, o, draftReading(server, name, o)})
+		}
 	}
 	return out
 }
@@ -104,6 +108,34 @@ func draftEntry(server, name string, o Offer) string {
 	for _, l := range draftGuards(o.InputSchema) {
 		line("%s", l)
 	}
+	return b.String()
+}
+
+// draftReading writes the entry of a resource or a prompt. Either only reads, by the
+// protocol, and what it returns is untrusted unless the entry says otherwise.
+func draftReading(server, name string, o Offer) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	if words := oneLine(o.Title, o.Description); words != "" {
+		line("  # The server says: %s", words)
+	}
+	line("  %s:", quoteKey(name))
+	line("    server: %s", quoteKey(server))
+	if o.Method == MethodPrompt {
+		line("    prompt: %s", quoteText(o.Name))
+	} else {
+		line("    resource: %s", quoteText(o.Name))
+	}
+	line("    scope: %s:read                # REVIEW: the scope that the end user must have", server)
+	line("    read: true")
+	line("    retry: safe")
+	for _, l := range draftGuards(o.InputSchema) {
+		line("%s", l)
+	}
+	if len(propertiesOf(o.InputSchema)) > 0 {
+		line("    # completions of its arguments need an entry of their own: {server: %s, completes: %s, scope: …, read: true}", quoteKey(server), quoteKey(name))
+	}
+	line("    # results: {sensitive: true}  # REVIEW: if what it returns must not get out; it is untrusted in any case")
 	return b.String()
 }
 

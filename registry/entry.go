@@ -41,27 +41,31 @@ type ServerEntry struct {
 	Database      string        `yaml:"database" doc:"What the queries run on: postgres, whose connection string is the credential, or sqlite:PATH."`
 	Operations    string        `yaml:"operations" doc:"File of HTTP operations; each is a tool of this server."`
 	Files         string        `yaml:"files" doc:"Absolute path of a folder, in which {tenant} and {principal} stand for the caller's; reading and writing it are the tools of this server."`
-	InputRequired bool          `yaml:"input_required" doc:"The server may ask back during a call."`
+	InputRequired bool          `yaml:"input_required" doc:"The server may ask the user back during a call."`
+	Sampling      bool          `yaml:"sampling" doc:"The server may ask the client's model during a call; needs input_required."`
 	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
 	Credential    string        `yaml:"credential" doc:"Credential profile that calls carry, one of credentials in placet.yaml."`
+	Lease         bool          `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
 
-	Lease      yamlfile.Later `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
-	Unverified yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
-	SameUser   yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
-	Sandbox    yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
-	Egress     yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
-	Network    yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
+	SameUser yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
+	Sandbox  yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
+	Egress   yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
+	Network  yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
 }
 
 // Hints names what people write for a key.
 func (*ServerEntry) Hints() map[string]string {
-	return map[string]string{"args": "command: [program, argument, …]", "endpoint": "url", "environment": "env"}
+	return map[string]string{"args": "command: [program, argument, …]", "endpoint": "url", "environment": "env", "unverified_lease": "unverified_lease: accepted, at each tool"}
 }
 
 // Entry is one tool as the file, or an embedding program, gives it.
 type Entry struct {
 	Server string `yaml:"server,required" doc:"Name of the server that runs it."`
 	Tool   string `yaml:"tool" doc:"Its name at the server, where that differs."`
+
+	Resource  string `yaml:"resource" doc:"URI of a resource, or URI template of resources (RFC 6570 level 1), in place of a tool."`
+	Prompt    string `yaml:"prompt" doc:"Name of a prompt at the server, in place of a tool."`
+	Completes string `yaml:"completes" doc:"Entry of a prompt or resource template whose arguments are completed, in place of a tool."`
 
 	Scope        string       `yaml:"scope" doc:"Scope that the end user must have."`
 	Callers      CallersEntry `yaml:"callers" doc:"Who may call it; without it, everyone with the scope."`
@@ -111,15 +115,16 @@ type Entry struct {
 	Compensate CompensateEntry                  `yaml:"compensate" doc:"The tool that undoes it, shown to operators for calls that had their effect or may have had it. Nobody proposes it."`
 	Given      GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
 
+	Schema     string     `yaml:"schema" doc:"For tools that a framework runs: file with the JSON Schema of the arguments, beside this one. Its title and description are the tool's."`
+	Unverified Acceptance `yaml:"unverified_lease" doc:"accepted: a framework may run it though nothing at the tool verifies the dispatch token."`
+
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
-	Schema        yamlfile.Later `yaml:"schema" doc:"Schema of a tool that no server describes."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
 	DryRun        yamlfile.Later `yaml:"dry_run" doc:"How the effect is previewed."`
 	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
 	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
 	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`
-	Unverified    yamlfile.Later `yaml:"unverified_lease" doc:"Leases without a verified dispatch token are accepted."`
 	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile of its calls."`
 	DispatchToken yamlfile.Later `yaml:"dispatch_token" doc:"It verifies dispatch tokens."`
 }
@@ -132,7 +137,7 @@ func (*Entry) Hints() map[string]string {
 		"readonlyhint": "read", "destructivehint": "destructive", "requires_approval": "approval: {when: always}",
 		"agents": "callers: {agents: […]}", "groups": "callers: {groups: […]}", "tenants": "callers: {tenants: […]}",
 		"principals": "callers: {principals: […]}", "users": "callers: {principals: […]}",
-		"outbound": "sink", "name": "tool", "observe": "mode: observe", "when": "approval: {when: …}",
+		"outbound": "sink", "name": "tool", "uri": "resource", "template": "resource", "uri_template": "resource", "completion": "completes", "observe": "mode: observe", "when": "approval: {when: …}",
 	}
 }
 

@@ -200,8 +200,14 @@ func (b *builder) lookups() {
 		case other == nil:
 			b.fail(a.place, a.path+".lookup", "there is no tool %q%s", l.Tool, meant(l.Tool, sortedKeysOf(b.snapshot.all)))
 			continue
+		case other.Method != MethodTool:
+			b.fail(a.place, a.path+".lookup", "%s is no tool", l.Tool)
+			continue
 		case !other.Read:
 			b.fail(a.place, a.path+".lookup", "%s is not marked read: true, and a look-up must change nothing", l.Tool)
+			continue
+		case b.leased(other):
+			b.fail(a.place, a.path+".lookup", "a framework runs %s itself; a look-up is asked by Placet", l.Tool)
 			continue
 		case slices.ContainsFunc(other.Guards, func(g Guard) bool { return g.Lookup != nil }):
 			b.fail(a.place, a.path+".lookup", "%s has a look-up of its own; a look-up must not need another", l.Tool)

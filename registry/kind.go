@@ -16,6 +16,7 @@ const (
 	KindQueries    Kind = "queries"    // named SQL queries (tool/query)
 	KindOperations Kind = "operations" // HTTP operations (tool/http)
 	KindFiles      Kind = "files"      // a folder (tool/file)
+	KindLease      Kind = "lease"      // a framework, which runs them itself (tool/lease)
 )
 
 // kind finds out how a server's tools run: by the one key that says so.
@@ -24,21 +25,21 @@ func (b *builder) kind(place yamlfile.Place, path string, s *Server, e ServerEnt
 	for _, k := range []struct {
 		is   bool
 		kind Kind
-	}{{e.URL != "", KindMCP}, {len(e.Command) > 0, KindMCP}, {e.Queries != "", KindQueries}, {e.Operations != "", KindOperations}, {e.Files != "", KindFiles}} {
+	}{{e.URL != "", KindMCP}, {len(e.Command) > 0, KindMCP}, {e.Queries != "", KindQueries}, {e.Operations != "", KindOperations}, {e.Files != "", KindFiles}, {e.Lease, KindLease}} {
 		if k.is {
 			given++
 			s.Kind = k.kind
 		}
 	}
 	if given != 1 {
-		b.fail(place, path, "needs exactly one of url, command, queries, operations and files")
+		b.fail(place, path, "needs exactly one of url, command, queries, operations, files and lease")
 		return
 	}
 	if s.Kind != KindMCP {
 		// Nothing is kept between calls that one principal could leave for another.
 		s.Stateless = true
-		for key, is := range map[string]bool{"env": len(e.Env) > 0, "input_required": e.InputRequired, "dispatch_token": e.DispatchToken && s.Kind != KindOperations,
-			"credential": e.Credential != "" && s.Kind == KindFiles} {
+		for key, is := range map[string]bool{"env": len(e.Env) > 0, "input_required": e.InputRequired, "sampling": e.Sampling, "dispatch_token": e.DispatchToken && s.Kind != KindOperations && s.Kind != KindLease,
+			"credential": e.Credential != "" && (s.Kind == KindFiles || s.Kind == KindLease)} {
 			if is {
 				b.fail(place, path+"."+key, "is for other kinds of server")
 			}

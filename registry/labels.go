@@ -33,6 +33,7 @@ type TargetEntry struct {
 // ResultsEntry is what a tool's results hold.
 type ResultsEntry struct {
 	Untrusted bool     `yaml:"untrusted" doc:"Others can write what it returns."`
+	Trusted   bool     `yaml:"trusted" doc:"For resources, prompts and completions: nobody outside can write what it returns. Default: it is untrusted."`
 	Sensitive bool     `yaml:"sensitive" doc:"What it returns must not get out."`
 	Classes   []string `yaml:"classes" doc:"Data classes that it returns."`
 
@@ -74,7 +75,7 @@ func (GivenMode) Choices() []string { return []string{"any"} }
 // origins reads what an entry says of labels, results and the origins of values.
 func (b *builder) origins(t *Tool, e Entry, place yamlfile.Place, path string) {
 	t.Privacy, t.Feeds, t.Unseen, t.Data = e.Privacy, e.Feeds, e.Unseen, e.Data
-	strict := t.Destructive || t.Financial || t.Sink || t.Privacy || len(t.Feeds) > 0
+	strict := t.strict()
 	if t.Taint = e.Taint; t.Taint == TaintNone && strict {
 		t.Taint = TaintAsk
 	}
@@ -119,7 +120,10 @@ func (b *builder) origins(t *Tool, e Entry, place yamlfile.Place, path string) {
 }
 
 func (b *builder) results(t *Tool, e ResultsEntry, place yamlfile.Place, path string) {
-	r := label.Results{Untrusted: e.Untrusted, Sensitive: e.Sensitive, Classes: e.Classes, Format: string(e.Format),
+	if e.Trusted && (e.Untrusted || t.Method == MethodTool) {
+		b.fail(place, path+".trusted", "is for resources, prompts and completions that are not untrusted; a tool is untrusted only where its entry says so")
+	}
+	r := label.Results{Untrusted: e.Untrusted || t.Method != MethodTool && !e.Trusted, Sensitive: e.Sensitive, Classes: e.Classes, Format: string(e.Format),
 		Records: e.Records, Name: e.Name, Only: e.Only}
 	for _, f := range e.Fields {
 		field := label.Field{Name: f.Key, Origin: string(f.Value.Origin), Kind: cmp.Or(f.Value.Kind, f.Key), Also: f.Value.Also}
@@ -173,10 +177,16 @@ func (b *builder) others() {
 			}
 		}
 		for _, other := range check("links_from", t.Origins.Links) {
+			if b.leased(other) {
+				b.fail(n.place, n.path+".links_from", "a framework runs %s itself, and what it reports is its word", other.Name)
+			}
 			other.Results.Linked = true
 		}
 		for _, argument := range sortedKeysOf(t.Origins.Lookups) {
 			for _, other := range check("directory."+argument+".lookup", t.Origins.Lookups[argument]) {
+				if b.leased(other) {
+					b.fail(n.place, n.path+".directory."+argument+".lookup", "a framework runs %s itself, and what it reports is its word", other.Name)
+				}
 				if !other.Read {
 					b.fail(n.place, n.path+".directory."+argument+".lookup", "%s is not marked read: true", other.Name)
 				}
@@ -238,10 +248,11 @@ func (t *Tool) labelForm() any {
 
 // labelOverrides are the settings here that weaken a default (rules F7 and H7).
 func (t *Tool) labelOverrides(add func(when bool, setting, detail string)) {
-	strict := t.Destructive || t.Financial || t.Sink || t.Privacy || len(t.Feeds) > 0
+	strict := t.strict()
 	add(strict && t.Taint == TaintAskUnless, "taint", "after text from outside was read it runs without a question if what it acts on comes from the user")
 	add(len(t.Origins.Lookups) > 0, "directory", "what "+strings.Join(lookupsOf(t), ", ")+" return counts as stated by the operator")
 	add(len(t.Origins.Links) > 0, "links_from", "links in what "+strings.Join(t.Origins.Links, ", ")+" return may be fetched")
+	add(t.Method != MethodTool && !t.Results.Untrusted, "results.trusted", "what it returns does not label the conversation")
 	add(t.Origins.GivenAny, "given", "values that others can set count for targets of other names")
 	for _, target := range t.Origins.Targets {
 		add(len(target.Values) > 0, "targets."+target.Argument+".values", "its stated values are always trusted")

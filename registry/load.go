@@ -118,11 +118,12 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 		b.servers(f, locks[i], sources[i].Folder)
 	}
 	for i, f := range files {
-		b.fileTools(f, locks[i])
+		b.fileTools(f, locks[i], sources[i].Folder)
 	}
 	for _, d := range o.Declared {
 		b.declared(d)
 	}
+	b.complete()
 	b.lookups()
 	b.others()
 	if len(b.problems) > 0 {
@@ -141,6 +142,8 @@ type builder struct {
 	schemas  map[canon.Digest]*schema // compiled, by text
 	asked    []asked                  // guards whose look-ups are checked at the end
 	mentions []mention                // entries that name other tools, checked at the end
+
+	completions []completion // entries that complete others, finished at the end
 }
 
 func (b *builder) fail(place yamlfile.Place, path, format string, args ...any) {

@@ -70,8 +70,8 @@ func TestBadEntries(t *testing.T) {
 
 func TestBadServers(t *testing.T) {
 	for _, c := range []struct{ name, server, want string }{
-		{"neither", "{stateless: true}", "servers.s: needs exactly one of url, command, queries, operations and files"},
-		{"both", "{url: https://a/mcp, command: [a]}", "servers.s: needs exactly one of url, command, queries, operations and files"},
+		{"neither", "{stateless: true}", "servers.s: needs exactly one of url, command, queries, operations, files and lease"},
+		{"both", "{url: https://a/mcp, command: [a]}", "servers.s: needs exactly one of url, command, queries, operations, files and lease"},
 		{"no URL", "{url: helpdesk}", "servers.s.url: wants an http(s) URL with a host and without user, password or fragment"},
 		{"password", "{url: https://u:p@a/mcp}", "servers.s.url: wants an http(s) URL with a host and without user, password or fragment"},
 		{"file", "{url: file:///etc/passwd}", "servers.s.url: wants an http(s) URL with a host and without user, password or fragment"},
@@ -85,7 +85,9 @@ func TestBadServers(t *testing.T) {
 		{"queries with a secret", "{queries: q, database: 'sqlite:/a.db', credential: c}", "servers.s.credential: is for postgres; an SQLite file needs none"},
 		{"a database alone", "{url: https://a/mcp, database: postgres}", "servers.s.database: is for servers with queries"},
 		{"later", "{url: https://a/mcp, same_user: accepted}", "servers.s.same_user: is not supported yet; remove the key"},
-		{"later lease", "{lease: true}", "servers.s.lease: is not supported yet; remove the key"},
+		{"lease of another kind", "{lease: true, url: https://a/mcp}", "servers.s: needs exactly one of url, command, queries, operations, files and lease"},
+		{"lease with a credential", "{lease: true, credential: c}", "servers.s.credential: is for other kinds of server"},
+		{"lease that asks back", "{lease: true, input_required: true}", "servers.s.input_required: is for other kinds of server"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]Source{{Name: "tools.yaml", Text: []byte("version: 1\nservers:\n  s: " + c.server)}}, Options{})

@@ -46,8 +46,8 @@ func (b *builder) pinTool(t *Tool, lock *Lock) {
 	switch {
 	case !ok:
 		hold("it is not in tools.lock; review it with: placet tools add %s --only %s", t.Server, t.Upstream)
-	case pin.Server != t.Server || pin.Pin.Name != t.Upstream:
-		hold("tools.lock holds %s of server %s under this name, tools.yaml says %s of %s", pin.Pin.Name, pin.Server, t.Upstream, t.Server)
+	case pin.Server != t.Server || pin.Pin.Key() != t.Offered():
+		hold("tools.lock holds %s of server %s under this name, tools.yaml says %s of %s", pin.Pin.Key(), pin.Server, t.Offered(), t.Server)
 	default:
 		t.Pin = &pin.Pin
 	}
@@ -92,6 +92,9 @@ func (b *builder) compile(t *Tool) error {
 		return fmt.Errorf("the server offers no input schema")
 	}
 	visible, err := without(t.Pin.InputSchema, t.IdempotencyArgument)
+	if t.Completes != nil {
+		visible, err = completionSchema(t)
+	}
 	if err != nil {
 		return err
 	}

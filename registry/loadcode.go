@@ -25,6 +25,10 @@ func (b *builder) declared(d Declared) {
 	if t == nil {
 		return
 	}
+	if t.Method != MethodTool {
+		b.fail(place, "tools."+t.Name, "is no tool, and a program declares tools only")
+		return
+	}
 	s := b.snapshot.servers[t.Server]
 	if s != nil && !s.Inproc {
 		b.fail(place, "tools."+t.Name, "the server %q is one of a registry file (%s); choose another name", t.Server, s.Place)

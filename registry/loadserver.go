@@ -24,7 +24,7 @@ func (b *builder) servers(f File, lock *Lock, folder string) {
 		s := &Server{
 			Name: e.Key, Place: string(e.Place), URL: e.Value.URL, Command: e.Value.Command, Env: e.Value.Env,
 			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
-			DispatchToken: e.Value.DispatchToken, Credential: e.Value.Credential, Database: e.Value.Database,
+			Sampling: e.Value.Sampling, DispatchToken: e.Value.DispatchToken, Credential: e.Value.Credential, Database: e.Value.Database,
 			Queries: beside(folder, e.Value.Queries), Operations: beside(folder, e.Value.Operations),
 		}
 		b.kind(e.Place, path, s, e.Value)
@@ -52,6 +52,9 @@ func (b *builder) checkServer(place yamlfile.Place, path string, s *Server) {
 	}
 	if len(s.Env) > 0 && s.URL != "" {
 		b.fail(place, path+".env", "is for commands; a url has no environment")
+	}
+	if s.Sampling && !s.InputRequired {
+		b.fail(place, path+".sampling", "is one of the questions of input_required; set that too")
 	}
 	if p, fetched := PackageOf(s.Command); fetched && (p.Name == "" || p.Version == "") {
 		b.fail(place, path+".command", "must name one exact version of the package it fetches, such as name@1.2.3")
@@ -133,8 +136,9 @@ func serverDigest(s *Server) canon.Digest {
 		Database      string `json:",omitempty"`
 		Operations    string `json:",omitempty"`
 		Files         string `json:",omitempty"`
+		Sampling      bool   `json:",omitempty"`
 	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken, s.Credential,
-		s.Kind, s.Queries, s.Database, s.Operations, s.Files.String()})
+		s.Kind, s.Queries, s.Database, s.Operations, s.Files.String(), s.Sampling})
 	if err != nil {
 		// Only text, numbers and booleans are encoded: this cannot fail, and if
 		// it did, an own digest for each load would void approvals, not keep them.

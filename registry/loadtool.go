@@ -11,7 +11,7 @@ import (
 	"github.com/placet-dev/placet/yamlfile"
 )
 
-func (b *builder) fileTools(f File, lock *Lock) {
+func (b *builder) fileTools(f File, lock *Lock, folder string) {
 	for _, e := range f.Tools {
 		t := b.tool(e.Key, e.Place, e.Value, f.Defaults)
 		if t == nil {
@@ -25,12 +25,21 @@ func (b *builder) fileTools(f File, lock *Lock) {
 		if !b.present(t) {
 			continue
 		}
+		if t.Method != MethodTool && server.Kind != KindMCP {
+			b.fail(e.Place, "tools."+t.Name, "is no tool, and only MCP servers (url, command) have resources and prompts")
+			continue
+		}
+		if t.Method == MethodCompletion {
+			b.completions = append(b.completions, completion{t, lock, e.Place})
+			continue
+		}
 		switch path := "tools." + t.Name + ".max_rows"; {
 		case t.MaxRows < 0 || t.MaxRows > maxRows:
 			b.fail(e.Place, path, "must be at most %d", maxRows)
 		case t.MaxRows > 0 && server.Kind != KindQueries:
 			b.fail(e.Place, path, "is for tools of a server with queries")
 		}
+		b.lease(t, server, e.Value, folder, e.Place)
 		b.pinTool(t, lock)
 		b.finish(t)
 	}
@@ -68,6 +77,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 		Observe: e.Mode == "observe", Instead: e.Instead, MaxRows: e.MaxRows, Compensate: e.Compensate.Tool,
 		Repeat: Repeat{e.Repeat.Within, e.Repeat.Answer},
 	}
+	b.reach(t, e, place, path)
 	b.marks(t, place, path)
 	b.callers(t, e.Callers, place, path)
 	b.sources(t, e, place, path)

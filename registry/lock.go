@@ -59,6 +59,8 @@ type lockToolEntry struct {
 	OutputSchema string       `yaml:"output_schema"`
 	Annotations  string       `yaml:"annotations"`
 	Definition   string       `yaml:"definition"`
+	Method       string       `yaml:"method"`
+	MimeType     string       `yaml:"mime_type"`
 }
 
 // ReadLock reads a lock. No text is an empty lock. Each digest must be that of
@@ -84,7 +86,7 @@ func ReadLock(name string, text []byte) (*Lock, yamlfile.Problems) {
 	}
 	for _, t := range f.Tools {
 		v := t.Value
-		pin, err := PinOf(Offer{v.Tool, v.Title, v.Description, json.RawMessage(v.InputSchema), json.RawMessage(v.OutputSchema), json.RawMessage(v.Annotations), v.Definition})
+		pin, err := PinOf(Offer{v.Tool, v.Title, v.Description, json.RawMessage(v.InputSchema), json.RawMessage(v.OutputSchema), json.RawMessage(v.Annotations), v.Definition, Method(v.Method), v.MimeType})
 		if err == nil && pin.Digest != v.Digest {
 			err = fmt.Errorf("the digest is not that of the texts; write the lock anew with: placet tools add %s", v.Server)
 		}
@@ -122,6 +124,7 @@ func (l *Lock) Write() ([]byte, error) {
 		fmt.Fprintf(&b, "  %s:\n", quoteKey(name))
 		line(&b, "server", t.Server)
 		line(&b, "tool", t.Pin.Name)
+		line(&b, "method", string(t.Pin.Method))
 		line(&b, "digest", t.Pin.Digest.String())
 		line(&b, "title", t.Pin.Title)
 		line(&b, "description", t.Pin.Description)
@@ -129,6 +132,7 @@ func (l *Lock) Write() ([]byte, error) {
 		line(&b, "output_schema", indented(t.Pin.OutputSchema))
 		line(&b, "annotations", indented(t.Pin.Annotations))
 		line(&b, "definition", t.Pin.Definition)
+		line(&b, "mime_type", t.Pin.MimeType)
 	}
 	text := []byte(b.String())
 	return text, l.readsBack(text)

@@ -22,6 +22,8 @@ func normalForm(t *Tool) []byte {
 		Name         string          `json:"name"`
 		Server       string          `json:"server"`
 		Upstream     string          `json:"upstream"`
+		Method       Method          `json:"method,omitempty"`
+		Completes    string          `json:"completes,omitempty"`
 		Scope        string          `json:"scope,omitempty"`
 		Callers      Callers         `json:"callers,omitzero"`
 		Environments []string        `json:"environments,omitempty"`
@@ -61,8 +63,9 @@ func normalForm(t *Tool) []byte {
 		Compensate   string          `json:"compensate,omitempty"`
 		Guards       []Guard         `json:"guards,omitempty"`
 		Labels       any             `json:"labels,omitempty"`
+		Unverified   bool            `json:"unverified_lease,omitempty"`
 	}{
-		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Scope: t.Scope, Callers: t.Callers,
+		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Method: t.Method, Scope: t.Scope, Callers: t.Callers,
 		Environments: t.Environments, Read: t.Read, Write: t.Write, Destructive: t.Destructive,
 		Financial: t.Financial, Sink: t.Sink, Sources: t.Sources, SourcesBelow: t.SourcesBelow,
 		PerMinute: t.PerMinute, PerRun: t.PerRun, Concurrent: t.Concurrent, Timeout: t.Timeout.String(),
@@ -71,7 +74,10 @@ func normalForm(t *Tool) []byte {
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Reason: t.Approval.Reason, Passkey: t.Approval.Passkey,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards, Compensate: t.Compensate,
-		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(),
+		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(), Unverified: t.Unverified,
+	}
+	if t.Completes != nil {
+		n.Completes = t.Completes.Name
 	}
 	if t.AutonomousLimit != nil {
 		l := t.AutonomousLimit

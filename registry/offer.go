@@ -12,7 +12,9 @@ import (
 	"github.com/placet-dev/placet/canon"
 )
 
-// Offer is what a server says about one of its tools.
+// Offer is what a server says about one of its tools, resources or prompts. Of a
+// resource the name is the URI or the template, and the input schema describes the
+// template's variables; of a prompt it describes the arguments.
 type Offer struct {
 	Name         string // at the server
 	Title        string
@@ -23,6 +25,8 @@ type Offer struct {
 	// Definition is the whole text that a tool is made of, where the operator wrote
 	// it: an SQL query, an HTTP operation. "" for what other programs run.
 	Definition string
+	Method     Method // by which it is reached
+	MimeType   string // of a resource; "" when none is stated
 }
 
 // Pin is an offer that a person reviewed, in whole texts (rule H4), with its
@@ -39,15 +43,15 @@ const maxOffer = 256 << 10
 // PinOf makes the pin of an offer. It fails for an offer that could not be
 // shown, stored and compared without doubt.
 func PinOf(o Offer) (Pin, error) {
-	for _, text := range []string{o.Name, o.Title, o.Description, o.Definition} {
+	for _, text := range []string{o.Name, o.Title, o.Description, o.Definition, o.MimeType} {
 		if len(text) > maxOffer || !utf8.ValidString(text) {
 			return Pin{}, fmt.Errorf("offers a name, title, description or definition that is too long or not text")
 		}
 	}
-	if o.Name == "" || len(o.Name) > 256 {
+	if o.Name == "" || len(o.Name) > 256 && o.Method != MethodResource || len(o.Name) > maxURI {
 		return Pin{}, fmt.Errorf("offers a tool without a usable name")
 	}
-	p := Pin{Offer: Offer{Name: o.Name, Title: o.Title, Description: o.Description, Definition: o.Definition}}
+	p := Pin{Offer: Offer{Name: o.Name, Title: o.Title, Description: o.Description, Definition: o.Definition, Method: o.Method, MimeType: o.MimeType}}
 	var err error
 	for _, part := range []struct {
 		what string
@@ -63,7 +67,10 @@ func PinOf(o Offer) (Pin, error) {
 		}
 	}
 	parts := [][]byte{[]byte(p.Name), []byte(p.Title), []byte(p.Description), p.InputSchema, p.OutputSchema, p.Annotations}
-	if p.Definition != "" {
+	switch {
+	case p.Method != MethodTool:
+		parts = append(parts, []byte(p.Method), []byte(p.MimeType), []byte(p.Definition))
+	case p.Definition != "":
 		parts = append(parts, []byte(p.Definition)) // it came later: pins without it stay as they were
 	}
 	p.Digest = canon.Of("placet/pin/1", parts...)
@@ -147,6 +154,7 @@ func partsOf(a, b Offer) []part {
 		{"output_schema", indented(a.OutputSchema), indented(b.OutputSchema)},
 		{"annotations", indented(a.Annotations), indented(b.Annotations)},
 		{"definition", a.Definition, b.Definition},
+		{"method", a.Method.String(), b.Method.String()}, {"mime_type", a.MimeType, b.MimeType},
 	}
 }
 

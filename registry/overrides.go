@@ -31,6 +31,9 @@ func (s *Snapshot) Overrides() []Override {
 		if v.InputRequired {
 			add("input_required", "the server may ask back during a call")
 		}
+		if v.Sampling {
+			add("sampling", "the server may ask the client's model during a call")
+		}
 		if v.ToolsMaxAge > time.Minute {
 			add("tools_max_age", "a changed tool is noticed only after "+v.ToolsMaxAge.String())
 		}
@@ -62,6 +65,7 @@ func (t *Tool) overrides() []Override {
 	add(!t.Read && t.Repeat.Answer != RepeatRun && t.Repeat.Within < 10*time.Minute, "repeat.within", "an equal call runs again after "+t.Repeat.Within.String())
 	add(!t.Read && t.Retry == RetryIdempotent, "retry", "an unknown outcome is tried again: the server is trusted to honour the key")
 	add(t.Errors == NoEffect, "errors", "an error counts as proof that nothing happened")
+	add(t.Unverified, "unverified_lease", "a framework runs it itself, and nothing at the tool checks that the call was allowed, or that it runs once")
 	t.labelOverrides(add)
 	add(t.PerMinute == 0, "per_minute", "there is no limit per minute")
 	add(t.Concurrent == 0, "concurrent", "there is no limit of calls at the same time")

@@ -98,6 +98,9 @@ func (p *planner) compareServers(a, b *Server) {
 	if b.InputRequired && !a.InputRequired {
 		p.addServer(Weakened, b, "may ask back during a call")
 	}
+	if b.Sampling && !a.Sampling {
+		p.addServer(Weakened, b, "may ask the client's model during a call")
+	}
 	switch {
 	case a.DispatchToken && !b.DispatchToken:
 		p.addServer(Weakened, b, "calls carry no dispatch token any more")
@@ -106,6 +109,7 @@ func (p *planner) compareServers(a, b *Server) {
 	}
 	rest := *a // with what was named above as it is now
 	rest.DispatchToken, rest.Stateless, rest.InputRequired = b.DispatchToken, a.Stateless || b.Stateless, a.InputRequired || b.InputRequired
+	rest.Sampling = a.Sampling || b.Sampling
 	if serverDigest(&rest) != b.Digest {
 		p.addServer(Changed, b, "is reached in another way")
 	}
@@ -125,8 +129,8 @@ func (p *planner) compare(a, b *Tool) {
 	if pinChanged(a, b) {
 		p.add(Changed, b, "the pinned description changed: "+strings.Join(changedParts(pinned(a), pinned(b)), ", "))
 	}
-	if a.Server != b.Server || a.Upstream != b.Upstream {
-		p.add(Changed, b, fmt.Sprintf("runs as %s of %s, was %s of %s", b.Upstream, b.Server, a.Upstream, a.Server))
+	if a.Server != b.Server || a.Offered() != b.Offered() {
+		p.add(Changed, b, fmt.Sprintf("runs as %s of %s, was %s of %s", b.Offered(), b.Server, a.Offered(), a.Server))
 	}
 	if len(p.changes) == before {
 		p.add(Changed, b, "its server, wording or targets changed")
@@ -169,7 +173,7 @@ func (p *planner) flags(a, b *Tool) {
 		{"approval.self", a.Approval.Self, b.Approval.Self, true}, {"approval.purpose: required", a.Approval.Purpose, b.Approval.Purpose, false},
 		{"approval.reason: required", a.Approval.Reason, b.Approval.Reason, false},
 		{"approval.passkey", a.Approval.Passkey, b.Approval.Passkey, false},
-		{"errors: no_effect", a.Errors == NoEffect, b.Errors == NoEffect, true},
+		{"errors: no_effect", a.Errors == NoEffect, b.Errors == NoEffect, true}, {"unverified_lease", a.Unverified, b.Unverified, true},
 	} {
 		if f.was == f.now {
 			continue

@@ -49,13 +49,25 @@ func TestSchemaIsCurrent(t *testing.T) {
 	}
 }
 
+// reading is an offer that is known to be one.
+func reading(o Offer, err error) Offer {
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
 // sampleOffers is what the sample's servers would say; sample/tools.lock is made of it.
 func sampleOffers() map[string]Offer {
 	text := func(name string) string { return `"` + name + `":{"type":"string"}` }
-	query, err := os.ReadFile("../docs/sample/queries/orders_for_customer.sql")
-	if err != nil {
-		panic(err) // the sample is part of this tree
+	file := func(name string) []byte {
+		text, err := os.ReadFile("../docs/sample/" + name)
+		if err != nil {
+			panic(err) // the sample is part of this tree
+		}
+		return text
 	}
+	query := file("queries/orders_for_customer.sql")
 	return map[string]Offer{
 		"orders_for_customer": {Name: "orders_for_customer", Description: "Orders of one customer, the newest first.", Definition: string(query),
 			Annotations: []byte(`{"readOnlyHint":true,"openWorldHint":false}`),
@@ -70,7 +82,16 @@ func sampleOffers() map[string]Offer {
 		"read_file":     offer("read_text_file", text("path"), "path"),
 		"write_file":    offer("write_file", text("path")+","+text("title")+","+text("content"), "path"),
 		"restore_file":  offer("restore_file", text("path"), "path"),
-		"close_account": offer("close_account", text("account_id"), "account_id"),
+		"read_balance":  offer("read_balance", text("account_id"), "account_id"),
+		// Placet makes these offers of the files in docs/sample/schemas.
+		"close_account": {Name: "close_account", Title: "Close an account", Description: "Closes a customer's account for good.",
+			InputSchema: file("schemas/close_account.json")},
+		"show_banner": {Name: "show_banner", Title: "Show a banner", Description: "Shows a message to everybody who uses the application.",
+			InputSchema: file("schemas/show_banner.json")},
+		"handbook":    reading(ResourceOffer("helpdesk://handbook", "Handbook", "How we answer.", "text/markdown", nil)),
+		"article":     reading(ResourceOffer("helpdesk://articles/{slug}", "Article", "An article of the knowledge base.", "text/markdown", nil)),
+		"summarise":   reading(PromptOffer("summarise-ticket", "", "Sums a ticket up.", []Argument{{Name: "ticket_id", Description: "ID of the ticket.", Required: true}})),
+		"find_ticket": reading(PromptOffer("summarise-ticket", "", "Sums a ticket up.", []Argument{{Name: "ticket_id", Description: "ID of the ticket.", Required: true}})),
 	}
 }
 
@@ -80,7 +101,8 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	l := NewLock()
 	l.Servers["files"] = ServerPin{Package: "@modelcontextprotocol/server-filesystem", Version: "2026.8.31", Integrity: "sha512-sample"}
 	l.Servers["ledger"] = ServerPin{Executable: canon.Of("sample")}
-	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "close_account": "ledger", "orders_for_customer": "warehouse"}
+	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "read_balance": "ledger", "close_account": "support-app", "show_banner": "desktop",
+		"orders_for_customer": "warehouse"}
 	for name, o := range sampleOffers() {
 		p, err := PinOf(o)
 		if err != nil {
@@ -118,13 +140,13 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"reconcile", "schema", "record_arguments", "retention",
+	for _, key := range []string{"reconcile", "record_arguments", "retention",
 		"dry_run", "network", "dispatch", "schedules",
-		"unverified_lease", "credential", "dispatch_token"} {
+		"credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
 	later["tools.x.retry"] = tool("retry", "reconcile")
-	for _, key := range []string{"lease", "unverified_lease", "same_user", "sandbox", "egress", "network"} {
+	for _, key := range []string{"same_user", "sandbox", "egress", "network"} {
 		later["servers.s."+key] = server(key, "x")
 	}
 	for path, text := range later {
@@ -135,7 +157,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
 		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead", "taint", "results", "feeds", "unseen", "privacy",
-		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate"} {
+		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate", "schema", "unverified_lease"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

@@ -18,7 +18,8 @@ type Snapshot struct {
 	held        map[string]string // server to reason: all its tools are quarantined
 	warnings    yamlfile.Problems
 
-	names    []string // of callable tools, sorted
+	names    []string           // of callable tools, sorted
+	reached  map[Method][]*Tool // callable, by name
 	upstream map[[2]string]*Tool
 	digest   canon.Digest
 }
@@ -33,15 +34,18 @@ func newSnapshot(environment string) *Snapshot {
 // seal computes what is looked up often.
 func (s *Snapshot) seal() {
 	parts := [][]byte{[]byte(s.environment)}
+	s.reached = map[Method][]*Tool{}
 	s.upstream = make(map[[2]string]*Tool, len(s.all))
 	for _, name := range sortedKeysOf(s.all) {
-		at := [2]string{s.all[name].Server, s.all[name].Upstream}
-		if s.upstream[at] == nil {
-			s.upstream[at] = s.all[name]
+		t := s.all[name]
+		at := [2]string{t.Server, t.Offered()}
+		if s.upstream[at] == nil || s.upstream[at].Method == MethodCompletion {
+			s.upstream[at] = t
 		}
 		parts = append(parts, s.all[name].Digest[:], []byte(s.quarantined[name]))
 		if _, held := s.quarantined[name]; !held {
 			s.names = append(s.names, name)
+			s.reached[t.Method] = append(s.reached[t.Method], t)
 		}
 	}
 	for _, name := range sortedKeysOf(s.servers) {
@@ -71,6 +75,10 @@ func (s *Snapshot) Tools() iter.Seq[*Tool] {
 		}
 	}
 }
+
+// Reached are the entries that may be called by a method, in the order of their
+// names. The slice must not be changed.
+func (s *Snapshot) Reached(m Method) []*Tool { return s.reached[m] }
 
 // Len is the number of tools that may be called.
 func (s *Snapshot) Len() int { return len(s.names) }
@@ -119,7 +127,7 @@ func (s *Snapshot) Quarantined() []Quarantine {
 }
 
 // ByUpstream returns the tool, callable or quarantined, that stands for a
-// server's own name; of several, the first by name.
+// server's own name ([Offer.Key]); of several, the first by name.
 func (s *Snapshot) ByUpstream(server, upstream string) (*Tool, bool) {
 	t, ok := s.upstream[[2]string{server, upstream}]
 	return t, ok
@@ -128,7 +136,7 @@ func (s *Snapshot) ByUpstream(server, upstream string) (*Tool, bool) {
 // Unlisted returns those of a server's offers that no entry names.
 func (s *Snapshot) Unlisted(server string, offers []Offer) []Offer {
 	return slices.DeleteFunc(slices.Clone(offers), func(o Offer) bool {
-		_, named := s.ByUpstream(server, o.Name)
+		_, named := s.ByUpstream(server, o.Key())
 		return named
 	})
 }

@@ -14,10 +14,13 @@ import (
 // Tool is one tool that callers may be given. Its fields are set at load and
 // must not be changed: snapshots share it between goroutines.
 type Tool struct {
-	Name     string // the one name: on the wire, in policy, in events
-	Server   string
-	Upstream string // its name at the server
-	Place    string // "tools.yaml:21"
+	Name      string // the one name: on the wire, in policy, in events
+	Server    string
+	Upstream  string    // its name at the server: of a resource, its URI or template
+	Method    Method    // by which it is reached
+	Template  *Template // of a resource; nil for everything else
+	Completes *Tool     // the prompt or template that a completion is about; nil for everything else
+	Place     string    // "tools.yaml:21"
 
 	Scope        string // "" when callers names who may call
 	Callers      Callers
@@ -55,6 +58,7 @@ type Tool struct {
 	Instead             string
 	Compensate          string // the tool that undoes it; "" for none
 	MaxRows             int    // of a named query; 0: the default
+	Unverified          bool   // leased though nothing verifies the dispatch token (rule E6)
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).
@@ -149,15 +153,17 @@ type Server struct {
 	Command       []string
 	Env           []string // names of the variables the command gets
 	Stateless     bool
-	Inproc        bool         // handlers of the embedding program
-	Kind          Kind         // how its tools run
-	Queries       string       // with KindQueries: folder of the queries
-	Database      string       // and what they run on: postgres or sqlite:PATH
-	Operations    string       // with KindOperations: file of the operations
-	Files         guard.Folder // with KindFiles
-	InputRequired bool         // it may ask back during a call
-	DispatchToken bool         // calls carry a dispatch token, which it verifies
-	Credential    string       // credential profile that calls carry; "" for none
+	Inproc        bool              // handlers of the embedding program
+	Kind          Kind              // how its tools run
+	Queries       string            // with KindQueries: folder of the queries
+	Database      string            // and what they run on: postgres or sqlite:PATH
+	Operations    string            // with KindOperations: file of the operations
+	Files         guard.Folder      // with KindFiles
+	Schemas       map[string]string // with KindLease: file of each tool's schema, by its name there
+	InputRequired bool              // it may ask back during a call
+	Sampling      bool              // and what it asks may be for the client's model
+	DispatchToken bool              // calls carry a dispatch token, which it verifies
+	Credential    string            // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest

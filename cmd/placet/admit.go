@@ -13,6 +13,7 @@ type toolsAdd struct {
 	configFlag
 	Server string   `arg:"" help:"The server, by its name in the registry."`
 	Only   []string `sep:"none" placeholder:"NAME" help:"Only these tools, by their names at the server."`
+	All    bool     `help:"Resources, resource templates and prompts too; name one with --only by its URI, its template or its name."`
 }
 
 // admitted is what a command did about one tool or server.
@@ -62,6 +63,12 @@ func (c toolsAdd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	if !c.All && len(c.Only) == 0 {
+		offers = slices.DeleteFunc(offers, func(o registry.Offer) bool {
+			_, named := b.checked.Registry().ByUpstream(s.Name, o.Key())
+			return o.Method != registry.MethodTool && !named
+		})
+	}
 	if offers, err = only(offers, c.Only, s.Name); err != nil {
 		return err
 	}
@@ -98,7 +105,7 @@ func (b *bench) admit(d *draft, s *registry.Server, offers []registry.Offer) (do
 		done = append(done, admitted{Step: "drafted", Server: s.Name, Tool: e.Name, File: d.file, YAML: e.YAML})
 	}
 	for _, t := range b.toolsOf(s.Name) {
-		i := slices.IndexFunc(offers, func(o registry.Offer) bool { return o.Name == t.Upstream })
+		i := slices.IndexFunc(offers, func(o registry.Offer) bool { return o.Key() == t.Offered() })
 		if _, has := d.lock.Tools[t.Name]; has || i < 0 {
 			continue
 		}
@@ -121,11 +128,11 @@ func only(offers []registry.Offer, names []string, server string) ([]registry.Of
 	}
 	var out []registry.Offer
 	for _, n := range names {
-		i := slices.IndexFunc(offers, func(o registry.Offer) bool { return o.Name == n })
-		if i < 0 {
+		named := slices.DeleteFunc(slices.Clone(offers), func(o registry.Offer) bool { return o.Name != n })
+		if len(named) == 0 {
 			return nil, record.Errorf(record.NotFound, "server %s does not offer %q", server, n)
 		}
-		out = append(out, offers[i])
+		out = append(out, named...) // a tool and a prompt may have one name
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,5 +63,13 @@ func (b *bench) server(name string) (*registry.Server, error) {
 func (b *bench) offers(ctx context.Context, s *registry.Server) ([]registry.Offer, error) {
 	ctx, cancel := context.WithTimeout(ctx, contactLimit)
 	defer cancel()
-	return b.servers.ListOffers(ctx, s)
+	offers, err := b.servers.ListOffers(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	readable, err := b.servers.ListReadable(ctx, s)
+	if err != nil && !slices.ContainsFunc(b.toolsOf(s.Name), func(t *registry.Tool) bool { return t.Method != registry.MethodTool }) {
+		return offers, nil // nothing that is named depends on it
+	}
+	return append(slices.Clip(offers), readable...), err
 }

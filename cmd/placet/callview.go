@@ -26,6 +26,7 @@ func (p *program) answered(a api.Answer) error {
 			}
 		}
 		p.say("(%s)", safe(strings.Join(parts, ", ")))
+		p.lease(a.Lease)
 	})
 	if err != nil {
 		return err
@@ -34,6 +35,20 @@ func (p *program) answered(a api.Answer) error {
 		return &verdict{code: exitWaiting, quiet: true}
 	}
 	return nil
+}
+
+// lease prints what is told once: what the asker runs, and what shows that they hold it.
+func (p *program) lease(l *api.LeaseView) {
+	if l == nil {
+		return
+	}
+	p.field("runs as", l.Tool)
+	p.field("arguments", string(l.Arguments))
+	p.field("key", l.Key)
+	p.field("attempt", strconv.Itoa(l.Attempt))
+	p.field("lease ends", shortTime(l.Ends))
+	p.field("secret", l.Secret)
+	p.field("token", l.Token)
 }
 
 // settled reports whether nothing is to be waited for.
@@ -90,13 +105,20 @@ func (p *program) callFields(v api.CallView) {
 	if v.Attempt > 0 {
 		p.field("attempt", strconv.Itoa(v.Attempt))
 	}
+	if v.Leased != nil {
+		p.field("leased", "until "+shortTime(*v.Leased)+", to its caller")
+	}
 	p.field("proposed", shortTime(v.Proposed))
 	p.field("changed", shortTime(v.Changed))
 	for _, r := range v.Reasons {
 		p.field("reason", reason(r))
 	}
 	if o := v.Outcome; o != nil {
-		p.field("outcome", "at "+shortTime(o.At)+code(o.Code))
+		by := ""
+		if o.Reported {
+			by = ", as its caller reported"
+		}
+		p.field("outcome", "at "+shortTime(o.At)+code(o.Code)+by)
 		p.field("reference", o.Effect)
 	}
 	if o := v.Operators; o != nil {

@@ -64,7 +64,7 @@ func (b *bench) repin(d *draft, s *registry.Server, offers []registry.Offer, nam
 		if len(names) > 0 && !slices.Contains(names, t.Name) {
 			continue
 		}
-		i := slices.IndexFunc(offers, func(o registry.Offer) bool { return o.Name == t.Upstream })
+		i := slices.IndexFunc(offers, func(o registry.Offer) bool { return o.Key() == t.Offered() })
 		if i < 0 {
 			done = append(done, admitted{Step: "gone", Server: s.Name, Tool: t.Name})
 			continue

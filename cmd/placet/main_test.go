@@ -79,6 +79,11 @@ func desk() int {
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}}, answer("read"))
 	s.AddTool(&mcp.Tool{Name: "closeTicket", Description: "Closes a ticket.", InputSchema: schema,
 		Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, answer("close"))
+	if words, err := os.ReadFile(filepath.Join(folder, "prompts")); err == nil { // a desk that also has a prompt and resources
+		s.AddPrompt(&mcp.Prompt{Name: "sum-up", Description: strings.TrimSpace(string(words)), Arguments: []*mcp.PromptArgument{{Name: "ticket", Required: true}}}, nil)
+		s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "desk://files/{path}", Name: "Files"}, nil)
+		s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "desk://all/{+path}", Name: "All files"}, nil)
+	}
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil && err != io.EOF {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

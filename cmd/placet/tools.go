@@ -112,11 +112,19 @@ func (b *bench) unlisted(now map[string][]registry.Offer) []toolView {
 	var out []toolView
 	for s := range b.checked.Registry().Servers() {
 		for _, d := range registry.Draft(s.Name, b.checked.Registry().Unlisted(s.Name, now[s.Name]), b.taken()) {
-			out = append(out, toolView{Status: statusUnlisted, Tool: d.Offer.Name, Server: s.Name, YAML: d.YAML,
+			out = append(out, toolView{Status: statusUnlisted, Tool: d.Offer.Name, Server: s.Name, YAML: d.YAML, Marks: methodMark(d.Offer.Method),
 				Why: "admit: placet tools add " + s.Name + " --only " + d.Offer.Name})
 		}
 	}
 	return out
+}
+
+// methodMark is what a resource or a prompt is shown with; a tool has no such mark.
+func methodMark(m registry.Method) []string {
+	if m == registry.MethodTool {
+		return nil
+	}
+	return []string{m.String()}
 }
 
 // taken reports names that the registry uses.
@@ -132,7 +140,7 @@ func (b *bench) taken() func(string) bool {
 func drift(t *registry.Tool, offers []registry.Offer) (why string, diff []string) {
 	var found []registry.Offer
 	for _, o := range offers {
-		if o.Name == t.Upstream {
+		if o.Key() == t.Offered() {
 			found = append(found, o)
 		}
 	}
@@ -140,9 +148,9 @@ func drift(t *registry.Tool, offers []registry.Offer) (why string, diff []string
 	case t.Pin == nil:
 		return "it is not pinned", nil
 	case len(found) == 0:
-		return "the server no longer offers " + t.Upstream, nil
+		return "the server no longer offers " + t.Offered(), nil
 	case len(found) > 1:
-		return "the server offers two tools named " + t.Upstream, nil
+		return "the server offers two things named " + t.Offered(), nil
 	}
 	if err := t.Pin.Check(found[0]); err != nil {
 		return "the server " + err.Error(), registry.Diff(*t.Pin, found[0])
@@ -160,7 +168,7 @@ func marks(t *registry.Tool) []string {
 			out = append(out, m.name)
 		}
 	}
-	return out
+	return append(out, methodMark(t.Method)...)
 }
 
 // tools prints the table, and below it what does not fit into one.

@@ -1,5 +1,5 @@
-// Gateway is Placet as the conformance suite needs it: every tool of one server
-// admitted and allowed, and in front of it a proxy that adds the token, since the
+// Gateway is Placet as the conformance suite needs it: every tool, resource and
+// prompt of one server admitted and allowed, and in front of it a proxy that adds the token, since the
 // suite has none. The proxy passes Host and Origin through, so that the checks on
 // them are real.
 package main
@@ -141,7 +141,7 @@ func serve(ctx context.Context, listen string, door *edge.Handler, token string)
 // Its tools have no effects, so all of them count as reads.
 func admitAll(ctx context.Context, upstream string, invoker *mcp.Invoker) (*registry.Snapshot, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "version: 1\nservers: {up: {url: %q, input_required: true}}\ndefaults: {per_minute: 0, concurrent: 0}\n", upstream)
+	fmt.Fprintf(&b, "version: 1\nservers: {up: {url: %q, input_required: true, sampling: true}}\ndefaults: {per_minute: 0, concurrent: 0}\n", upstream)
 	parse := func(text string, lock []byte) (*registry.Snapshot, error) {
 		return registry.Parse([]registry.Source{{Name: "tools.yaml", Text: []byte(text), Lock: lock}}, registry.Options{Environment: "test"})
 	}
@@ -157,19 +157,35 @@ func admitAll(ctx context.Context, upstream string, invoker *mcp.Invoker) (*regi
 	if err != nil {
 		return nil, err
 	}
+	readable, err := invoker.ListReadable(ctx, server)
+	if err != nil {
+		return nil, err
+	}
 	b.WriteString("tools:\n")
 	lock := registry.NewLock()
-	for _, o := range offers {
-		name := o.Name
+	for i, o := range append(offers, readable...) {
+		name, key := o.Name, "tool"
+		switch o.Method {
+		case registry.MethodResource:
+			name, key = fmt.Sprintf("resource_%d", i), "resource"
+		case registry.MethodPrompt:
+			key = "prompt"
+		}
 		if strings.HasPrefix(name, "_") {
 			continue // not a name that a registry may hold
 		}
-		fmt.Fprintf(&b, "  %s: {server: up, tool: %q, read: true, callers: {tenants: [conformance]}}\n", name, o.Name)
 		pin, err := registry.PinOf(o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Name, err)
 		}
-		lock.Tools[name] = registry.LockedTool{Server: "up", Pin: pin}
+		admit := func(name, key, of string) {
+			fmt.Fprintf(&b, "  %s: {server: up, %s: %q, read: true, callers: {tenants: [conformance]}}\n", name, key, of)
+			lock.Tools[name] = registry.LockedTool{Server: "up", Pin: pin}
+		}
+		admit(name, key, o.Name)
+		if o.Method != registry.MethodTool && strings.Contains(string(o.InputSchema), `"required"`) {
+			admit("complete_"+name, "completes", name)
+		}
 	}
 	pins, err := lock.Write()
 	if err != nil {

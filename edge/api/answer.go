@@ -23,6 +23,7 @@ type Answer struct {
 	Text       string            `json:"text" doc:"What a model may be told."`
 	RetryAfter *time.Time        `json:"retry_after,omitempty" doc:"When asking again may help."`
 	Expires    *time.Time        `json:"expires_at,omitempty"`
+	Lease      *LeaseView        `json:"lease,omitempty" doc:"With leased: what you run yourself. It is told once."`
 	Result     json.RawMessage   `json:"result,omitempty" doc:"The tool's result, byte for byte."`
 }
 
@@ -95,7 +96,7 @@ func (d *door) answered(a dispatch.Answer, err error) (*answerOutput, error) {
 
 func (d *door) describe(a dispatch.Answer) Answer {
 	b := Answer{Verdict: a.Verdict, State: a.State(), Code: a.Code, Ran: a.Ran, IsError: a.IsError,
-		Text: a.Text(), RetryAfter: later(a.Retry), Result: a.Result}
+		Text: a.Text(), RetryAfter: later(a.Retry), Lease: leaseView(a.Lease), Result: a.Result}
 	if a.Call != nil {
 		b.Call, b.Run = a.Call.ID, a.Call.Run
 		if !a.Call.State.Terminal() {

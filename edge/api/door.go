@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -30,6 +31,7 @@ type door struct {
 	overrides func() []registry.Override
 	evidence  func(record.Call, record.Approval) passkey.Evidence
 	ready     func(context.Context) error
+	reported  func(json.RawMessage, string) (json.RawMessage, error)
 
 	public string
 	log    *slog.Logger
@@ -57,7 +59,7 @@ func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
 		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth, public: strings.TrimRight(o.PublicURL, "/"),
-		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready,
+		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready, reported: o.Reported,
 		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
@@ -73,6 +75,7 @@ func build(o Options) *door {
 	d.registerTranscripts()
 	d.registerLimits()
 	d.registerCalls()
+	d.registerLeases()
 	d.registerApprovals()
 	d.registerEvents()
 	d.registerTools()

@@ -169,6 +169,14 @@ func TestTransferredRunIsResumedByItsOwner(t *testing.T) {
 	if r := h.do(carl, "GET", "/v1/shares/"+share, ""); r.status != 200 || !strings.Contains(r.body, "refund") {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
+	// Something of the old owner's still executes: it goes on, and is not the new one's.
+	running := make(chan reply, 1)
+	go func() { running <- h.do(vouching, "POST", "/v1/calls", `{"tool":"slow","run":"`+run+`"}`) }()
+	select {
+	case <-h.entered:
+	case r := <-running:
+		t.Fatalf("%d %s", r.status, r.body)
+	}
 	h.want(h.do(vouching, "POST", "/v1/runs/"+run+"/transfer", `{"issuer":"https://id.test","subject":"bert","agent":"bot"}`), 200, "")
 	bert := h.agent("bert", "acme")
 	if r := h.want(h.do(bert, "POST", "/v1/runs/"+run+"/resume", talk), 200, ""); r.get("calls") != "[]" {
@@ -177,7 +185,8 @@ func TestTransferredRunIsResumedByItsOwner(t *testing.T) {
 	h.want(h.do(vouching, "POST", "/v1/runs/"+run+"/resume", ""), 404, "not_found")
 	h.want(h.do(carl, "GET", "/v1/shares/"+share, ""), 404, "not_found")
 	h.want(h.do(bert, "GET", "/v1/transcripts/"+imported, ""), 404, "not_found") // it is its importer's, not the run's
-	h.effects(0)
+	close(h.gate)
+	<-running
 }
 
 // A share lets its reader look, and nothing else; it ends by time and by word.

@@ -24,6 +24,8 @@ type Boundary interface {
 	Await(context.Context, record.TenantID, record.CallID, time.Duration) bool
 	Show(context.Context, identity.Caller, record.CallID) (dispatch.Answer, error)
 	Cancel(context.Context, identity.Caller, record.CallID) (dispatch.Answer, error)
+	Heartbeat(context.Context, identity.Caller, record.CallID, int, string) (dispatch.Beat, error)
+	Report(context.Context, identity.Caller, record.CallID, dispatch.Report) (dispatch.Answer, error)
 	Explain(context.Context, dispatch.Proposal) (dispatch.Explanation, error)
 	ReplySigned(context.Context, identity.Person, record.ApprovalID, canon.Digest, record.Word, string, []byte) (dispatch.Loaded, error)
 	Question(context.Context, identity.Person, record.ApprovalID) (dispatch.Loaded, error)
@@ -98,6 +100,7 @@ type Options struct {
 	Overrides func() []registry.Override                                                // nil: not supported
 	Evidence  func(record.Call, record.Approval) passkey.Evidence                       // nil: no passkeys are used here
 	Ready     func(context.Context) error                                               // nil: always ready
+	Reported  func(result json.RawMessage, failed string) (json.RawMessage, error)      // what a report says, as a tool result; nil: reports are not supported
 
 	Log    *slog.Logger     // nil: discarded
 	Clock  func() time.Time // nil: time.Now
@@ -125,6 +128,11 @@ type Reloaded struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Reported == nil {
+		o.Reported = func(json.RawMessage, string) (json.RawMessage, error) {
+			return nil, record.Errorf(record.Unsupported, "reports are not taken here")
+		}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -26,6 +26,7 @@ type ToolView struct {
 	Destructive  bool            `json:"destructive"`
 	Financial    bool            `json:"financial"`
 	Sink         bool            `json:"sink" doc:"Sends data out, or can."`
+	Leased       bool            `json:"leased" doc:"You run it yourself, under a lease."`
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 }
@@ -40,7 +41,11 @@ func (d *door) listTools(ctx context.Context, _ *struct{}) (*toolsOutput, error)
 	out := &toolsOutput{}
 	out.Body.Tools = []ToolView{}
 	for _, t := range d.boundary.Tools(ctx, caller(ctx)) {
-		out.Body.Tools = append(out.Body.Tools, toolView(t))
+		v := toolView(t)
+		if now := d.boundary.Current(); now != nil {
+			v.Leased = now.Registry.Leased(t)
+		}
+		out.Body.Tools = append(out.Body.Tools, v)
 	}
 	return out, nil
 }

@@ -67,6 +67,7 @@ type CallView struct {
 	Reasons    []ReasonView      `json:"reasons" nullable:"false"`
 	Approval   record.ApprovalID `json:"approval,omitempty"`
 	Attempt    int               `json:"attempt"`
+	Leased     *time.Time        `json:"leased_until,omitempty" doc:"While its caller runs it: until when its holder may report."`
 	Outcome    *OutcomeView      `json:"outcome,omitempty"`
 	Proposed   time.Time         `json:"proposed_at"`
 	Changed    time.Time         `json:"changed_at"`
@@ -89,12 +90,13 @@ type ReasonView struct {
 
 // OutcomeView is what is known of the effect.
 type OutcomeView struct {
-	Code    record.Code `json:"code,omitempty"`
-	Sent    bool        `json:"sent" doc:"A byte may have reached the tool."`
-	IsError bool        `json:"is_error" doc:"The tool said so."`
-	Digest  string      `json:"result_digest,omitempty"`
-	Effect  string      `json:"effect_ref,omitempty"`
-	At      time.Time   `json:"at"`
+	Code     record.Code `json:"code,omitempty"`
+	Sent     bool        `json:"sent" doc:"A byte may have reached the tool."`
+	IsError  bool        `json:"is_error" doc:"The tool said so."`
+	Reported bool        `json:"reported" doc:"The word of a lease's holder; no proof of anything."`
+	Digest   string      `json:"result_digest,omitempty"`
+	Effect   string      `json:"effect_ref,omitempty"`
+	At       time.Time   `json:"at"`
 }
 
 // CallDetail is what operators see beside.
@@ -125,7 +127,10 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 		Approval: c.Approval, Attempt: c.Attempt, Proposed: c.Proposed, Changed: c.Changed, Expires: c.Expires,
 	}
 	if o := c.Outcome; o != nil {
-		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
+		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Reported: o.Reported, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
+	}
+	if c.Leased() {
+		v.Leased = later(c.Lease)
 	}
 	if who.all() {
 		v.Operators = callDetail(c)

@@ -73,6 +73,8 @@ func (o things) operations() []operation {
 		{"POST", "/v1/calls/" + o.call + "/dispatch", "", "callers", true},
 		{"POST", "/v1/calls/" + o.call + "/dispatch?wait=1", "", "callers", true},
 		{"POST", "/v1/calls/" + o.call + "/cancel", "", "callers", true},
+		{"POST", "/v1/calls/" + o.call + "/heartbeat", `{"attempt":1,"secret":"s"}`, "callers", true},
+		{"POST", "/v1/calls/" + o.call + "/report", `{"attempt":1,"secret":"s","outcome":"not_started"}`, "callers", true},
 		{"POST", "/v1/calls/" + o.call + "/reconcile", `{"outcome":"failed","evidence":"e"}`, "operators", true},
 		{"GET", "/v1/approvals", "", "viewers", false},
 		{"GET", "/v1/approvals/" + o.approval, "", "viewers", true},

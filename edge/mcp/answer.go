@@ -60,6 +60,9 @@ func (h *Handler) result(x *request, c call, a dispatch.Answer) ([]byte, *refusa
 	if !ok {
 		return insteadText("The tool ran and its answer cannot be read. Do not repeat the call; tell the user that its result is missing.", a), nil
 	}
+	if whole, ok := asToolResult(members); ok { // a held call that is no tool's, continued by the built-in tool
+		members, a.Result = whole, whole.encode()
+	}
 	kind := "complete"
 	if i := members.index("resultType"); i >= 0 {
 		var text string
@@ -121,6 +124,12 @@ func noted(m members, a dispatch.Answer, modern bool) []byte {
 		m = m.with("resultType", []byte(`"complete"`))
 	}
 	return m.encode()
+}
+
+// asks reports whether a result asks for input in place of being one.
+func (m members) asks() bool {
+	var text string
+	return json.Unmarshal(m.get("resultType"), &text) == nil && text == "input_required"
 }
 
 // member is one top-level member of a result, its value as the tool wrote it.

@@ -13,10 +13,13 @@ import (
 	"github.com/placet-dev/placet/registry"
 )
 
-// callTool serves tools/call, in both eras. The result is a whole tool result.
-func (h *Handler) callTool(x *request, progress func(json.RawMessage)) ([]byte, *refusal) {
+// serve serves every call, in both eras. The result is a whole result of its method.
+func (h *Handler) serve(x *request, progress func(json.RawMessage)) ([]byte, *refusal) {
 	c := x.call
-	if x.modern {
+	if f := h.resolve(x, &c); f != nil {
+		return nil, f
+	}
+	if x.modern && c.method == registry.MethodTool {
 		if f := h.agreeOnParams(x, c); f != nil {
 			h.refused(x.there, x.caller, c.name, f)
 			return nil, f
@@ -24,7 +27,7 @@ func (h *Handler) callTool(x *request, progress func(json.RawMessage)) ([]byte, 
 	}
 	run, stop := h.inflight.start(x)
 	defer stop()
-	if c.name == waitTool {
+	if c.method == registry.MethodTool && c.name == waitTool {
 		return h.wait(run, x, c, progress)
 	}
 	held, input, f := h.readState(x, c)
@@ -38,7 +41,7 @@ func (h *Handler) callTool(x *request, progress func(json.RawMessage)) ([]byte, 
 		a, err := h.Boundary.Dispatch(run, x.caller, held, progress)
 		return h.conclude(run, x, c, a, err, progress, false)
 	}
-	p := dispatch.Proposal{Caller: x.caller, RunLabel: x.meta.run, Tool: c.name, Arguments: c.arguments, Input: input,
+	p := dispatch.Proposal{Caller: x.caller, RunLabel: x.meta.run, Tool: c.name, Method: c.method, Arguments: c.arguments, Input: input,
 		Purpose: x.meta.purpose, Occurrence: x.meta.occurrence, Questions: x.questions(), Progress: progress}
 	if p.Vouch, f = h.vouch(x); f != nil {
 		return nil, f
@@ -77,9 +80,11 @@ func (h *Handler) conclude(run context.Context, x *request, c call, a dispatch.A
 		return nil, f
 	case !a.Needs.None():
 		return nil, missing(a.Needs)
+	case c.method != registry.MethodTool:
+		return h.reading(x, c, a, ask)
 	case a.Result != nil:
 		return h.result(x, c, a)
-	case ask && waiting(a) && x.modern && a.Approval != nil && declares(x.meta.capabilities, "elicitation", "url") && h.PublicURL != "":
+	case ask && h.offersPage(x, a):
 		if result, ok := h.question(x, c, a); ok {
 			return result, nil
 		}
@@ -87,11 +92,16 @@ func (h *Handler) conclude(run context.Context, x *request, c call, a dispatch.A
 	return withoutResult(a), nil
 }
 
+// offersPage reports whether this client can be asked to open the approval's page.
+func (h *Handler) offersPage(x *request, a dispatch.Answer) bool {
+	return waiting(a) && x.modern && a.Approval != nil && declares(x.meta.capabilities, "elicitation", "url") && h.PublicURL != ""
+}
+
 // failed says that the boundary could not answer. What it could not, operators read.
 func (h *Handler) failed(x *request, err error) *refusal {
 	switch record.KindOf(err) {
 	case record.Internal, record.Unavailable:
-		h.Log.ErrorContext(x.there, "tools/call", "caller", x.caller, "error", err)
+		h.Log.ErrorContext(x.there, x.method, "caller", x.caller, "error", err)
 	}
 	f := surfaced(err)
 	switch {

@@ -98,14 +98,18 @@ func TestClientsHearThatToolsChanged(t *testing.T) {
 	for _, version := range []string{"2026-07-28", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t, nil)
-			heard := make(chan struct{}, 10)
-			w.client(version, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { heard <- struct{}{} }})
-			stop := time.After(10 * time.Second)
-			for {
+			heard := make(chan string, 100)
+			w.client(version, &sdk.ClientOptions{
+				ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { heard <- "tools" },
+				PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { heard <- "prompts" },
+				ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { heard <- "resources" },
+			})
+			stop, all := time.After(10*time.Second), map[string]bool{}
+			for len(all) < 3 {
 				w.door.ToolsChanged()
 				select {
-				case <-heard:
-					return
+				case what := <-heard:
+					all[what] = true
 				case <-stop:
 					t.Fatal("nothing was heard")
 				case <-time.After(50 * time.Millisecond):

@@ -9,13 +9,14 @@ import (
 
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 // request is one message of one verified caller.
 type request struct {
 	message
 	meta   meta
-	call   call // of tools/call
+	call   call // of a method that is one
 	caller identity.Caller
 	creds  identity.Credentials // verified again after a wait (rule C2)
 	modern bool
@@ -90,10 +91,15 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, x *request) *refu
 			return f
 		}
 	}
-	if x.method != "tools/call" || x.id == nil {
+	method, calls := calls[x.method]
+	if !calls || x.id == nil {
 		return nil
 	}
-	x.call, f = readCall(x.params)
+	if method == registry.MethodTool {
+		x.call, f = readCall(x.params)
+	} else {
+		x.call, f = readReading(method, x.params)
+	}
 	return f
 }
 
@@ -107,32 +113,41 @@ func readBody(r io.Reader, length int64) ([]byte, error) {
 	return body, err
 }
 
-// servedBySDK reports what the SDK serves of the newest revision. Prompts and
-// resources are there and empty.
+// calls are the methods that reach a tool server: each is a call with an entry of
+// the registry (rule F6).
+var calls = map[string]registry.Method{
+	"tools/call": registry.MethodTool, "resources/read": registry.MethodResource,
+	"prompts/get": registry.MethodPrompt, "completion/complete": registry.MethodCompletion,
+}
+
+// lists are the methods that say what those calls would find.
+var lists = map[string]func(*Handler, *request) ([]byte, *refusal){
+	"tools/list": (*Handler).list, "prompts/list": (*Handler).listPrompts,
+	"resources/list": (*Handler).listResources, "resources/templates/list": (*Handler).listTemplates,
+}
+
+// servedBySDK reports what the SDK serves of the newest revision.
 func servedBySDK(method string) bool {
-	switch method {
-	case "server/discover", "subscriptions/listen", "prompts/list", "prompts/get",
-		"resources/list", "resources/templates/list", "resources/read":
-		return true
-	}
-	return false
+	return method == "server/discover" || method == "subscriptions/listen"
 }
 
 // route answers what this package answers, and gives the rest to the SDK.
 func (h *Handler) route(w http.ResponseWriter, r *http.Request, x *request) {
+	_, call := calls[x.method]
+	list := lists[x.method]
 	switch {
 	case x.reply:
 		w.WriteHeader(http.StatusAccepted) // an answer to nothing
 	case x.id == nil:
 		h.notified(w, r, x)
-	case x.modern && x.method == "tools/call":
+	case x.modern && call:
 		h.serveCall(w, x)
-	case x.modern && x.method == "tools/list":
+	case x.modern && list != nil:
 		out := newResponder(w, x)
-		result, f := h.list(x)
+		result, f := list(h, x)
 		out.finish(result, f)
 	case x.modern && !servedBySDK(x.method):
-		// Removed, not admitted (rule F6), or never heard of: one answer.
+		// Removed, not offered, or never heard of: one answer.
 		refuse(codeMethodNotFound, "method not found").write(w, x.id)
 	case x.modern:
 		h.sdk.serveModern(w, r, x)
@@ -175,13 +190,13 @@ func (h *Handler) serveSession(w http.ResponseWriter, r *http.Request, x *reques
 	h.sdk.serveSession(w, r, x)
 }
 
-// serveCall answers a modern tools/call without the SDK.
+// serveCall answers a modern call without the SDK.
 func (h *Handler) serveCall(w http.ResponseWriter, x *request) {
 	out := newResponder(w, x)
 	var progress func(json.RawMessage)
 	if x.meta.progressToken != nil {
 		progress = out.progress
 	}
-	result, f := h.callTool(x, progress)
+	result, f := h.serve(x, progress)
 	out.finish(result, f)
 }

@@ -148,7 +148,7 @@ func TestClosedMethods(t *testing.T) {
 		modern         int // JSON-RPC code, 0 for a result
 	}{
 		{"sampling/createMessage", `{}`, -32601}, {"elicitation/create", `{}`, -32601}, {"roots/list", `{}`, -32601},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}`, -32601},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}`, -32602},
 		{"tasks/get", `{}`, -32601}, {"tasks/list", `{}`, -32601}, {"resources/subscribe", `{"uri":"test://x"}`, -32601},
 		{"initialize", `{}`, -32601}, {"ping", `{}`, -32601}, {"logging/setLevel", `{"level":"info"}`, -32601}, {"no/such", `{}`, -32601},
 		{"prompts/get", `{"name":"x"}`, -32602}, {"resources/read", `{"uri":"file:///etc/passwd"}`, -32602},

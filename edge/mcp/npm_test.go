@@ -12,6 +12,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/placet-dev/placet/record"
 )
 
 // npmServers installs the two published servers into the user's cache, once, and
@@ -128,6 +129,65 @@ func TestPublishedServersOverStdio(t *testing.T) {
 			}
 			if r := call("sum", map[string]any{"a": 2, "b": 3}); r.IsError || !strings.Contains(text(r), "5") {
 				t.Fatalf("%s", text(r))
+			}
+		})
+	}
+}
+
+// Resources, prompts and completions of a published server, with a real client.
+func TestPublishedResourcesAndPrompts(t *testing.T) {
+	_, everything := npmServers(t)
+	registry := "version: 1\nservers:\n  every: {command: " + yamlList(append(everything, "stdio")) + "}\n" + `defaults: {timeout: 20s}
+tools:
+  features: {server: every, resource: "demo://resource/static/document/features.md", scope: use, read: true}
+  text: {server: every, resource: "demo://resource/dynamic/text/{resourceId}", scope: use, read: true, guards: {resourceId: {type: identifier, pattern: "[0-9]{1,3}"}}}
+  texts: {server: every, completes: text, scope: use, read: true, guards: {value: {type: text, max_length: 3}}}
+  weather: {server: every, prompt: args-prompt, scope: use, read: true}
+  team: {server: every, prompt: completable-prompt, scope: use, read: true}
+  people: {server: every, completes: team, scope: use, read: true}
+`
+	for _, version := range []string{"2026-07-28", "2025-11-25"} {
+		t.Run(version, func(t *testing.T) {
+			w := newWorldOver(t, nil, func(*ledger) http.Handler { return http.NotFoundHandler() }, registry)
+			s, ctx := w.client(version, nil), context.Background()
+			resources, err := s.ListResources(ctx, nil)
+			if err != nil || len(resources.Resources) != 1 || resources.Resources[0].Name != "features" {
+				t.Fatalf("%+v, %v", resources, err)
+			}
+			templates, err := s.ListResourceTemplates(ctx, nil)
+			if err != nil || len(templates.ResourceTemplates) != 1 {
+				t.Fatalf("%+v, %v", templates, err)
+			}
+			prompts, err := s.ListPrompts(ctx, nil)
+			if err != nil || len(prompts.Prompts) != 2 || len(prompts.Prompts[1].Arguments) != 2 {
+				t.Fatalf("%+v, %v", prompts, err)
+			}
+			for uri, ok := range map[string]bool{resources.Resources[0].URI: true, "demo://resource/dynamic/text/7": true,
+				"demo://resource/static/document/startup.md": false, "demo://resource/dynamic/blob/7": false, "demo://resource/dynamic/text/x": false} {
+				r, err := s.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
+				if (err == nil) != ok || ok && (len(r.Contents) != 1 || r.Contents[0].Text == "" || r.Contents[0].URI != uri) {
+					t.Errorf("%s: %+v, %v", uri, r, err)
+				}
+			}
+			p, err := s.GetPrompt(ctx, &sdk.GetPromptParams{Name: "weather", Arguments: map[string]string{"city": "Oslo"}})
+			if err != nil || len(p.Messages) != 1 || !strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "Oslo") {
+				t.Fatalf("%+v, %v", p, err)
+			}
+			if _, err := s.GetPrompt(ctx, &sdk.GetPromptParams{Name: "simple-prompt"}); err == nil {
+				t.Error("a prompt that nobody admitted was given")
+			}
+			for ref, want := range map[*sdk.CompleteReference]string{{Type: "ref/prompt", Name: "team"}: "Bob", {Type: "ref/resource", URI: "demo://resource/dynamic/text/{resourceId}"}: "12"} {
+				params := &sdk.CompleteParams{Ref: ref, Argument: sdk.CompleteParamsArgument{Name: "resourceId", Value: "12"}}
+				if ref.Name != "" {
+					params.Argument = sdk.CompleteParamsArgument{Name: "name", Value: "B"}
+					params.Context = &sdk.CompleteContext{Arguments: map[string]string{"department": "Engineering"}}
+				}
+				if c, err := s.Complete(ctx, params); err != nil || len(c.Completion.Values) != 1 || c.Completion.Values[0] != want {
+					t.Errorf("%+v: %+v, %v", ref, c, err)
+				}
+			}
+			if n := len(w.calls(record.Succeeded)); n != 5 {
+				t.Errorf("%d calls are on record", n)
 			}
 		})
 	}

@@ -29,6 +29,14 @@ type Boundary interface {
 	Cancel(ctx context.Context, c identity.Caller, id record.CallID) (dispatch.Answer, error)
 	// Tools are those that a call would not find missing, in name order.
 	Tools(ctx context.Context, c identity.Caller) []*registry.Tool
+	// Entries are Tools for what is reached by another method.
+	Entries(ctx context.Context, c identity.Caller, m registry.Method) []*registry.Tool
+	// Resource is the entry by which a caller reads a URI, with the arguments it stands
+	// for; "" when there is none, or more than one.
+	Resource(c identity.Caller, uri string) (entry string, arguments json.RawMessage)
+	// Completion is the entry by which a caller has a prompt's or a template's
+	// arguments completed; "" when there is none, or more than one.
+	Completion(c identity.Caller, of registry.Method, ref string) (entry string)
 	// Refuse records a request that became no call.
 	Refuse(ctx context.Context, c identity.Caller, tool string, code record.Code, why string) (dispatch.Answer, error)
 	// Lacks records that somebody known lacks a permission.
@@ -159,7 +167,7 @@ func New(o Options) (*Handler, error) {
 // Mount registers the endpoint.
 func (h *Handler) Mount(mux *http.ServeMux) { mux.Handle("/mcp", h) }
 
-// ToolsChanged tells clients that listen for it to list the tools again.
+// ToolsChanged tells clients that listen for it to list everything again.
 func (h *Handler) ToolsChanged() { h.sdk.toolsChanged() }
 
 // Close ends all sessions.

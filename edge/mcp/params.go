@@ -11,6 +11,7 @@ import (
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 // Members that some reader of a request looks at: exactCase refuses their
@@ -36,6 +37,7 @@ const (
 	metaPurpose    = metaPrefix + "purpose"    // agent text
 	metaVouch      = metaPrefix + "vouch"      // an orchestrator's statement (rule A12)
 	metaDecision   = metaPrefix + "decision"   // on answers only
+	metaServer     = metaPrefix + "server"     // on a server's own question, where it has no text: who asks
 )
 
 // identityNames are what members of _meta are called that say who is calling.
@@ -120,8 +122,13 @@ func readable(s string, limit int) bool {
 	return true
 }
 
-// call is what tools/call asks for.
+// call is what a method asks for that reaches a tool server.
 type call struct {
+	method registry.Method
+	uri    string          // resources/read
+	of     registry.Method // completion/complete: what is completed, a prompt or a template
+	ref    string          // and its name, or its text
+
 	name      string
 	arguments json.RawMessage // an object, or nil when there are none
 	responses json.RawMessage // inputResponses, an object of objects, or nil

@@ -82,7 +82,7 @@ func (h *Handler) passQuestion(x *request, c call, a dispatch.Answer, m members)
 		return nil, f
 	}
 	if len(passed) == 0 && len(asked) > 0 {
-		return insteadText("Denied: the tool asks the user to open a page or for input of an unknown kind, which is not passed on. Nothing ran. Tell the user.", a), nil
+		return h.unable(c, a, "Denied: the tool asks the user to open a page or for input of an unknown kind, which is not passed on. Nothing ran. Tell the user.")
 	}
 	m = m.without("_meta").with("inputRequests", passed.encode())
 	if inner := m.get("requestState"); inner != nil {
@@ -98,6 +98,26 @@ func (h *Handler) passQuestion(x *request, c call, a dispatch.Answer, m members)
 		m = m.with("requestState", quote(sealed))
 	}
 	return m.encode(), nil
+}
+
+// sampling is a request to the client's model. It begins with who asks, where the
+// client shows it and where its model reads it: it is text from outside, and no
+// word of the user's or the client's own.
+func sampling(q members, server string) ([]byte, bool) {
+	params, ok := readResult(q.get("params"))
+	if !ok {
+		return nil, false
+	}
+	system := ""
+	if v := params.get("systemPrompt"); v != nil && string(v) != "null" && json.Unmarshal(v, &system) != nil {
+		return nil, false
+	}
+	says := "The tool server " + server + " asks this, not the user."
+	if system != "" {
+		says += " It says: " + system
+	}
+	params = params.without("_meta").with("systemPrompt", quote(says))
+	return q.with("params", params.encode()).encode(), true
 }
 
 func formOf(capability string) string {
@@ -121,9 +141,11 @@ func questionOf(raw []byte, server string) (value []byte, capability string, ok 
 	}
 	switch method {
 	case "sampling/createMessage":
-		return raw, "sampling", true
+		value, ok = sampling(q, server)
+		return value, "sampling", ok
 	case "roots/list":
-		return raw, "roots", true
+		meta := []byte(`{"_meta":{"` + metaServer + `":` + string(quote(server)) + `}}`)
+		return q.with("params", meta).encode(), "roots", true
 	case "elicitation/create":
 	default:
 		return nil, "", false

@@ -35,12 +35,14 @@ func newSDKFront(h *Handler) *sdkFront {
 	s := &sdkFront{h: h}
 	s.server = sdk.NewServer(&sdk.Implementation{Name: h.Name, Version: h.Version}, &sdk.ServerOptions{
 		Logger: h.Log,
-		// Prompts and resources are there and empty: nothing of them is admitted
-		// (rule F6). Completions are not there. Nothing is inferred.
+		// Nothing is inferred. Resources cannot be subscribed to: what an update says
+		// would come outside of any call that was decided (rule F6).
 		Capabilities: &sdk.ServerCapabilities{
 			Tools:     &sdk.ToolCapabilities{ListChanged: true},
-			Prompts:   &sdk.PromptCapabilities{},
-			Resources: &sdk.ResourceCapabilities{},
+			Prompts:   &sdk.PromptCapabilities{ListChanged: true},
+			Resources: &sdk.ResourceCapabilities{ListChanged: true},
+
+			Completions: &sdk.CompletionCapabilities{},
 			//lint:ignore SA1019 clients of the older revisions may set a level
 			Logging: &sdk.LoggingCapabilities{},
 		},
@@ -133,13 +135,14 @@ func (s *sdkFront) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 		if x == nil || x.method != method {
 			return nil, &jsonrpc.Error{Code: codeInternal, Message: "the request has no verified caller"}
 		}
+		if list := lists[method]; list != nil {
+			return s.answer(x)(list(s.h, x))
+		}
+		if _, call := calls[method]; call {
+			return s.answer(x)(s.h.serve(x, s.progress(ctx, x, req)))
+		}
 		switch method {
-		case "tools/list":
-			return s.answer(x)(s.h.list(x))
-		case "tools/call":
-			return s.answer(x)(s.h.callTool(x, s.progress(ctx, x, req)))
 		case "initialize", "ping", "logging/setLevel", "server/discover", "subscriptions/listen",
-			"prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read",
 			"notifications/initialized", "notifications/cancelled":
 			return next(ctx, method, req)
 		default:
@@ -203,8 +206,12 @@ func (s *sdkFront) progress(ctx context.Context, x *request, req sdk.Request) fu
 }
 
 // toolsChanged makes the SDK tell sessions and listeners. It does so when its own
-// list changes, which the middleware hides.
+// lists change, which the middleware hides.
 func (s *sdkFront) toolsChanged() {
+	absent := &jsonrpc.Error{Code: codeMethodNotFound, Message: "not one"}
+	s.server.AddPrompt(&sdk.Prompt{Name: "placet_changed"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) { return nil, absent })
+	s.server.AddResource(&sdk.Resource{Name: "placet_changed", URI: "placet:changed"},
+		func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) { return nil, absent })
 	s.server.AddTool(&sdk.Tool{Name: "placet_changed", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return nil, &jsonrpc.Error{Code: codeMethodNotFound, Message: "not a tool"}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,13 @@ func load(t testing.TB, text string, invoker *mcp.Invoker) *registry.Snapshot {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if slices.ContainsFunc(first.Quarantined(), func(q registry.Quarantine) bool { return q.Tool.Method != registry.MethodTool }) {
+			readable, err := invoker.ListReadable(context.Background(), server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			offers = append(offers, readable...)
+		}
 		if len(server.Command) > 0 {
 			program, err := os.Open(server.Command[0])
 			if err != nil {
@@ -193,7 +201,7 @@ func load(t testing.TB, text string, invoker *mcp.Invoker) *registry.Snapshot {
 		}
 		for _, q := range first.Quarantined() {
 			for _, offer := range offers {
-				if q.Tool.Server == server.Name && q.Tool.Upstream == offer.Name {
+				if q.Tool.Server == server.Name && q.Tool.Offered() == offer.Key() {
 					pin, err := registry.PinOf(offer)
 					if err != nil {
 						t.Fatal(err)

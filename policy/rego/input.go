@@ -71,6 +71,7 @@ func (e *Engine) document(in *policy.Input, needs need) (*ast.Term, error) {
 func (e *Engine) tool(t *policy.Tool) (*ast.Term, error) {
 	var space [512]byte
 	k := text(text(text(content(space[:0]), t.Name), t.Server), t.Version)
+	k = text(k, t.Method)
 	f := t.Flags
 	k = text(k.flag(f.Read).flag(f.Write).flag(f.Destructive).flag(f.Financial).flag(f.Sink).flag(f.Privacy), t.Annotations)
 	if term, ok := e.tools.get(k); ok {
@@ -82,7 +83,7 @@ func (e *Engine) tool(t *policy.Tool) (*ast.Term, error) {
 	}
 	n := &e.names
 	term := object(
-		pair(n.name, str(t.Name)), pair(n.server, str(t.Server)), pair(n.version, str(t.Version)),
+		pair(n.name, str(t.Name)), pair(n.server, str(t.Server)), pair(n.version, str(t.Version)), pair(n.method, str(t.Reached())),
 		pair(n.flags, object(
 			pair(n.read, boolean(f.Read)), pair(n.write, boolean(f.Write)), pair(n.destructive, boolean(f.Destructive)),
 			pair(n.financial, boolean(f.Financial)), pair(n.sink, boolean(f.Sink)), pair(n.privacy, boolean(f.Privacy)))),

@@ -31,7 +31,7 @@ const inputSchema = `{
   "properties": {
     "version": {"type": "string"},
     "tool": {"type": "object", "additionalProperties": false, "properties": {
-      "name": {"type": "string"}, "server": {"type": "string"}, "version": {"type": "string"},
+      "name": {"type": "string"}, "server": {"type": "string"}, "version": {"type": "string"}, "method": {"type": "string"},
       "flags": {"type": "object", "additionalProperties": false, "properties": {
         "read": {"type": "boolean"}, "write": {"type": "boolean"}, "destructive": {"type": "boolean"},
         "financial": {"type": "boolean"}, "sink": {"type": "boolean"}, "privacy": {"type": "boolean"}}},

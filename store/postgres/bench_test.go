@@ -15,9 +15,9 @@ import (
 )
 
 // BenchmarkAgainstPlainInserts compares reservations, with their premise, guards and
-// two counters, with the plain inserts of the same call and events: as many
-// connections as callers, one round trip and one commit each. hot: one of the counters
-// is the same for everybody. The server waits for its disk.
+// two counters, with plain inserts of the same rows (a call, its events, an effect, two
+// counters): as many connections as callers, one round trip and one commit each. hot:
+// one of the counters is the same for everybody. The server waits for its disk.
 func BenchmarkAgainstPlainInserts(b *testing.B) {
 	server := pgtest.Start(b, "fsync=on")
 	for _, c := range []struct {
@@ -113,14 +113,25 @@ func plainly(b *testing.B, dsn string, r record.Run, callers int) func(caller, i
 		if err != nil {
 			return err
 		}
-		calls, events := newTable(callTypes), newTable(eventTypes)
+		calls, events, effects, counters := newTable(callTypes), newTable(eventTypes), newTable("tbi"), newTable("ttti")
+		effects.add([]any{"plain", change.Facts().Call.After.Effect[:], int64(1)})
+		for n := range 2 {
+			counters.add([]any{"plain", fmt.Sprintf("plain|%d|%d|%d", caller, n, i), "1", int64(1)})
+		}
 		calls.add(p.call)
 		for _, e := range p.event {
 			events.add(e)
 		}
 		batch := &pgx.Batch{}
 		calls.queue(batch, insertCalls)
+		effects.queue(batch, insertPlainEffects)
+		counters.queue(batch, insertPlainCounters)
 		events.queue(batch, insertEvents)
 		return conns[caller].SendBatch(context.Background(), batch).Close()
 	}
 }
+
+const (
+	insertPlainEffects  = `INSERT INTO effects SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[])`
+	insertPlainCounters = `INSERT INTO counters SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])`
+)

@@ -106,6 +106,15 @@ func (c *columns) digest() (d canon.Digest) {
 	return d
 }
 
+// holder reads a digest that need not be there.
+func (c *columns) holder() canon.Digest {
+	if c.i < len(c.raw) && len(c.raw[c.i]) == 0 {
+		c.i++
+		return canon.Digest{}
+	}
+	return c.digest()
+}
+
 func (c *columns) json(into any) {
 	if b := c.next(); len(b) > 0 {
 		c.err = errors.Join(c.err, json.Unmarshal(b, into))
@@ -163,7 +172,7 @@ const (
 
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
-		approval, attempt, attempts, key, lease, holds, outcome, result, proposed, changed, expires, due`
+		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
@@ -177,7 +186,7 @@ func callColumns(c *record.Call) []any {
 		c.Tool.Name, c.Tool.Server, c.Tool.Version[:], c.Tool.Pin[:], c.Tool.ReadOnly,
 		string(c.Arguments), string(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), string(c.State), c.Version, encode(c.Decision), c.Binding[:],
-		string(c.Approval), int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holds(c), outcome(c), result(c),
+		string(c.Approval), int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
 		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due),
 	}
 }
@@ -187,16 +196,24 @@ func updateColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		string(c.Tenant), string(c.ID), string(m.From), m.FromVersion,
 		string(c.State), c.Version, int64(c.Kept), encode(c.Decision), c.Binding[:], string(c.Approval), int64(c.Attempt), c.Key,
-		micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due), c.Tool.Version[:],
+		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due), c.Tool.Version[:],
 	}
 }
 
-// settleColumns leave the decision and the binding alone: they are those of the reservation.
+// settleColumns leave the decision, the binding and the holder alone: they are those of the reservation.
 func settleColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		string(c.Tenant), string(c.ID), string(m.From), m.FromVersion,
 		string(c.State), c.Version, micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), due(c.Due),
 	}
+}
+
+// holder is empty where the last attempt was not handed out.
+func holder(c *record.Call) []byte {
+	if c.Holder.IsZero() {
+		return []byte{}
+	}
+	return c.Holder[:]
 }
 
 func encodeDetails(c *record.Call) string {
@@ -251,7 +268,7 @@ func scanCall(col *columns) (record.Call, error) {
 	col.json(&c.Decision)
 	c.Binding = col.digest()
 	c.Approval, c.Attempt, c.Attempts = record.ApprovalID(col.text()), int(col.int()), int(col.int())
-	c.Key, c.Lease = col.text(), col.time()
+	c.Key, c.Lease, c.Holder = col.text(), col.time(), col.holder()
 	col.json(&c.Holds)
 	if o := col.blob(); len(o) > 0 {
 		c.Outcome = &record.Outcome{}

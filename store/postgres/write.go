@@ -16,9 +16,9 @@ import (
 var (
 	insertCalls = `INSERT INTO calls (` + callFields + `) SELECT * FROM ` + rowsOf(callTypes)
 	updateCalls = `WITH k AS (SELECT * FROM ` + rowsOf(updateTypes) + ` AS k (t, i, was, had, state, version, kept, decision, binding, approval,
-			attempt, key, lease, holds, outcome, result, changed, expires, due, tool_version)),
+			attempt, key, lease, holder, holds, outcome, result, changed, expires, due, tool_version)),
 		u AS (UPDATE calls SET state = k.state, version = k.version, kept = k.kept, decision = k.decision, binding = k.binding, approval = k.approval,
-			attempt = k.attempt, key = k.key, lease = k.lease, holds = k.holds, outcome = k.outcome, result = k.result, changed = k.changed,
+			attempt = k.attempt, key = k.key, lease = k.lease, holder = k.holder, holds = k.holds, outcome = k.outcome, result = k.result, changed = k.changed,
 			expires = k.expires, due = k.due, tool_version = k.tool_version
 			FROM k WHERE calls.tenant = k.t AND calls.id = k.i AND calls.state = k.was AND calls.version = k.had RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
@@ -37,8 +37,8 @@ var (
 )
 
 const (
-	callTypes   = "ttttii" + "ttttt" + "bbf" + "ttbb" + "tttttt" + "itbt" + "iititt" + "biiin"
-	updateTypes = "ttti" + "tiitbt" + "ititt" + "biinb"
+	callTypes   = "ttttii" + "ttttt" + "bbf" + "ttbb" + "tttttt" + "itbt" + "iitibtt" + "biiin"
+	updateTypes = "ttti" + "tiitbt" + "itibtt" + "biinb"
 	settleTypes = "ttti" + "tiittb" + "in"
 	eventTypes  = "itttttt" + "t"
 

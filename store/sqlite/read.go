@@ -32,7 +32,7 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 	col.json(&c.Decision)
 	c.Binding = col.digest()
 	c.Approval, c.Attempt, c.Attempts = record.ApprovalID(col.text()), int(col.int()), int(col.int())
-	c.Key, c.Lease = col.text(), col.time()
+	c.Key, c.Lease, c.Holder = col.text(), col.time(), col.holder()
 	col.json(&c.Holds)
 	if o := col.blob(); len(o) > 0 {
 		c.Outcome = &record.Outcome{}

@@ -23,18 +23,18 @@ const (
 
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
-		approval, attempt, attempts, key, lease, holds, outcome, result, proposed, changed, expires, due`
+		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed`
 
 	insertCall = `INSERT INTO calls (` + callFields + `) VALUES
-		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state = ?, version = ?, kept = ?, decision = ?, binding = ?, approval = ?, attempt = ?, key = ?,
-		lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, tool_version = ?
+		lease = ?, holder = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, tool_version = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
-	// settleCall leaves the decision and the binding alone: they are those of the reservation.
+	// settleCall leaves the decision, the binding and the holder alone: they are those of the reservation.
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 
@@ -250,7 +250,7 @@ func callColumns(c *record.Call) []any {
 		c.Tool.Name, c.Tool.Server, c.Tool.Version[:], c.Tool.Pin[:], flag(c.Tool.ReadOnly),
 		text(c.Arguments), text(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), c.State, c.Version, encode(c.Decision), c.Binding[:],
-		c.Approval, int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holds(c), outcome(c), result(c),
+		c.Approval, int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
 		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due),
 	}
 }
@@ -261,6 +261,14 @@ func encodeDetails(c *record.Call) text {
 		return text("{}")
 	}
 	return encode(d)
+}
+
+// holder is empty where the last attempt was not handed out.
+func holder(c *record.Call) []byte {
+	if c.Holder.IsZero() {
+		return []byte{}
+	}
+	return c.Holder[:]
 }
 
 func holds(c *record.Call) text {
@@ -291,7 +299,7 @@ func result(c *record.Call) any {
 func updateColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		c.State, c.Version, int64(c.Kept), encode(c.Decision), c.Binding[:], c.Approval, int64(c.Attempt), c.Key,
-		micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due),
+		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due),
 		c.Tool.Version[:], c.Tenant, c.ID, m.From, m.FromVersion,
 	}
 }
@@ -336,6 +344,15 @@ func (c *columns) digest() (d canon.Digest) {
 	}
 	copy(d[:], b)
 	return d
+}
+
+// holder reads a digest that need not be there.
+func (c *columns) holder() canon.Digest {
+	if c.stmt.ColumnLen(c.i) == 0 {
+		c.i++
+		return canon.Digest{}
+	}
+	return c.digest()
 }
 
 func (c *columns) json(into any) {

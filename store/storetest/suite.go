@@ -62,6 +62,7 @@ func Run(t *testing.T, open Open) {
 		"Lineages":         lineages,
 		"Transcripts":      transcripts,
 		"Emissions":        emissions,
+		"Leases":           leases,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/registry"
 )
 
 // An answer is what a request came to.
@@ -33,12 +34,13 @@ var (
 	errDeadline  = errors.New("the deadline passed before the call was sent")
 	errNoResult  = errors.New("the result is not an object")
 	errAsks      = errors.New("the server asks back, which its registry entry does not allow")
+	errTask      = errors.New("the server answered with a task, which nobody asked for and which is not followed")
 	errNotModern = errors.New("answers to a server's questions need a server of revision 2026-07-28")
 	errClosed    = errors.New("the connection to the server is closed")
 )
 
-// reached says what an answer to tools/call means (rule E1).
-func (a answer) reached(mayAsk bool) dispatch.Reached {
+// reached says what an answer to a call means (rule E1).
+func (a answer) reached(method string, s *registry.Server) dispatch.Reached {
 	out := dispatch.Reached{Sent: a.sent}
 	switch {
 	case a.status != 0:
@@ -50,37 +52,59 @@ func (a answer) reached(mayAsk bool) dispatch.Reached {
 	case a.err != nil:
 		out.Err = a.err
 	default:
-		a.readResult(&out, mayAsk)
+		a.readResult(&out, s)
 	}
-	if a.fault != nil && mayAsk {
+	if a.fault != nil && s.InputRequired && (s.Sampling || !a.fault.needs.Sampling) {
 		out.Needs = a.fault.needs
 	}
 	if out.Err != nil {
-		out.Err = fmt.Errorf("tools/call: %w", out.Err)
+		out.Err = fmt.Errorf("%s: %w", method, out.Err)
 	}
 	return out
 }
 
-func (a answer) readResult(out *dispatch.Reached, mayAsk bool) {
-	asks := false
+func (a answer) readResult(out *dispatch.Reached, s *registry.Server) {
+	asks, task, content, model := false, false, false, false
 	err := eachMember(a.result, func(name string, value []byte) error {
 		switch name {
 		case "isError":
 			out.IsError = string(value) == "true"
 		case "resultType":
-			asks = string(value) == `"input_required"`
+			asks, task = string(value) == `"input_required"`, string(value) == `"task"`
+		case "task":
+			task = task || kind(value) == '{'
+		case "content":
+			content = true
+		case "inputRequests":
+			model = asksModel(value)
 		}
 		return nil
 	})
 	switch {
 	case err != nil:
 		out.IsError, out.Err = false, errNoResult
-	case asks && !mayAsk:
+	case task && !content:
+		// It has begun, and how it ends is not ours to learn: the effect is not known.
+		out.IsError, out.Err = false, errTask
+	case asks && (!s.InputRequired || model && !s.Sampling):
 		// It asks before it runs: nothing happened.
 		out.IsError, out.Refused, out.Err = false, true, errAsks
 	default:
 		out.Asks, out.Result = asks, a.result
 	}
+}
+
+// asksModel reports whether one of a server's questions is for the client's model.
+func asksModel(requests []byte) bool {
+	yes := false
+	_ = eachMember(requests, func(_ string, question []byte) error {
+		return member(question, "method", func(v []byte) error {
+			name, err := unquote(v)
+			yes = yes || name == "sampling/createMessage"
+			return err
+		})
+	})
+	return yes
 }
 
 // refusedCode lists the JSON-RPC errors of a refusal before execution: unknown

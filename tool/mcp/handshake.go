@@ -15,7 +15,7 @@ import (
 type greeting struct {
 	era     era
 	version string
-	tools   bool // capabilities.tools.listChanged
+	tools   bool // it announces changes of a list: capabilities.tools.listChanged, or that of prompts or resources
 }
 
 // asker sends a request and returns its answer, in a given era.
@@ -83,15 +83,17 @@ func readInitialize(result json.RawMessage) (greeting, error) {
 	return g, err
 }
 
-// announces reports whether capabilities say tools.listChanged.
+// announces reports whether capabilities say listChanged of tools, prompts or resources.
 func announces(capabilities []byte) bool {
 	yes := false
-	member(capabilities, "tools", func(tools []byte) error {
-		return member(tools, "listChanged", func(v []byte) error {
-			yes = string(v) == "true"
-			return nil
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		member(capabilities, list, func(one []byte) error {
+			return member(one, "listChanged", func(v []byte) error {
+				yes = yes || string(v) == "true"
+				return nil
+			})
 		})
-	})
+	}
 	return yes
 }
 

@@ -145,13 +145,13 @@ func (v *Invoker) invoke(ctx context.Context, w dispatch.Work) (out dispatch.Rea
 	}()
 	q, err := requestOf(w)
 	if err != nil {
-		return dispatch.Reached{Err: fmt.Errorf("tools/call: %w", err)}
+		return dispatch.Reached{Err: fmt.Errorf("%s: %w", w.Tool.Method, err)}
 	}
 	e, err := v.endpoint(w.Server)
 	if err != nil {
 		return dispatch.Reached{Err: err}
 	}
-	return v.send(ctx, e, ownerOf(w), q).reached(w.Server.InputRequired)
+	return v.send(ctx, e, ownerOf(w), q).reached(q.method, w.Server)
 }
 
 // send calls on the owner's session. A session that turned out to be over before
@@ -211,6 +211,9 @@ func requestOf(w dispatch.Work) (*request, error) {
 	if len(q.arguments) == 0 {
 		q.arguments = json.RawMessage("{}")
 	}
+	if w.Tool.Method != registry.MethodTool {
+		return q, q.reads(w.Tool)
+	}
 	if w.Tool.Pin != nil && w.Server.URL != "" {
 		var err error
 		if q.headers, err = paramHeaders(w.Tool.Pin.InputSchema, q.arguments); err != nil {
@@ -227,16 +230,30 @@ func ownerOf(w dispatch.Work) owner {
 	return owner{tenant: w.Owner.Tenant, principal: w.Owner.Principal, lineage: w.Lineage}
 }
 
-// ListOffers returns everything that a server offers now, in its order. It calls
+// ListOffers returns every tool that a server offers now, in its order. It calls
 // no tool.
 func (v *Invoker) ListOffers(ctx context.Context, s *registry.Server) ([]registry.Offer, error) {
 	e, err := v.endpoint(s)
 	if err != nil {
 		return nil, err
 	}
-	l, err := v.listing(ctx, e, 0)
+	return v.all(ctx, e, &e.list)
+}
+
+// ListReadable returns the resources, resource templates and prompts that a server
+// offers now. It reads none of them.
+func (v *Invoker) ListReadable(ctx context.Context, s *registry.Server) ([]registry.Offer, error) {
+	e, err := v.endpoint(s)
 	if err != nil {
-		return nil, unavailable(s.Name, err)
+		return nil, err
+	}
+	return v.all(ctx, e, &e.readable)
+}
+
+func (v *Invoker) all(ctx context.Context, e *endpoint, c *catalog) ([]registry.Offer, error) {
+	l, err := v.listing(ctx, e, c, 0)
+	if err != nil {
+		return nil, unavailable(e.key.name, err)
 	}
 	return l.offers, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -18,11 +19,13 @@ type listing struct {
 	at     time.Time // before the first page was asked for
 	change uint64    // how many changes had been announced then
 	offers []registry.Offer
-	byName map[string]int // -1: it offers that name twice
+	byName map[string]int // by [registry.Offer.Key]; -1: it offers that name twice
 }
 
-// catalog keeps the newest listing of a server.
+// catalog keeps the newest listing of a server: of its tools, or of everything else.
 type catalog struct {
+	lists []list // what it is made of
+
 	changes atomic.Uint64 // announced, or possibly missed
 	newest  atomic.Pointer[listing]
 	wanted  atomic.Int64 // when it was last asked for, Unix nanoseconds
@@ -49,6 +52,12 @@ const (
 // change notes that the list may be another one now (rule H5).
 func (c *catalog) change() { c.changes.Add(1) }
 
+// changed is change for all that the server lists: which list it is about is its word.
+func (e *endpoint) changed() {
+	e.list.change()
+	e.readable.change()
+}
+
 // fresh returns the newest listing if it is young enough for a request made at now.
 func (c *catalog) fresh(now time.Time, maxAge time.Duration) *listing {
 	l := c.newest.Load()
@@ -58,14 +67,18 @@ func (c *catalog) fresh(now time.Time, maxAge time.Duration) *listing {
 	return l
 }
 
-// Offer returns what the server offers under a name now, at most maxAge old. An
+// Offer returns what the server offers under a key now, at most maxAge old. An
 // announced change makes every earlier answer too old.
 func (v *Invoker) Offer(ctx context.Context, s *registry.Server, upstream string, maxAge time.Duration) (registry.Offer, error) {
 	e, err := v.endpoint(s)
 	if err != nil {
 		return registry.Offer{}, err
 	}
-	l, err := v.listing(ctx, e, maxAge)
+	c := &e.list
+	if registry.MethodOf(upstream) != registry.MethodTool {
+		c = &e.readable
+	}
+	l, err := v.listing(ctx, e, c, maxAge)
 	if err != nil {
 		return registry.Offer{}, unavailable(s.Name, err)
 	}
@@ -80,15 +93,14 @@ func (v *Invoker) Offer(ctx context.Context, s *registry.Server, upstream string
 }
 
 // listing returns a listing that is fresh for a request made now.
-func (v *Invoker) listing(ctx context.Context, e *endpoint, maxAge time.Duration) (*listing, error) {
+func (v *Invoker) listing(ctx context.Context, e *endpoint, c *catalog, maxAge time.Duration) (*listing, error) {
 	now := v.opts.Now()
-	c := &e.list
-	c.wanted.Store(time.Now().UnixNano())
+	e.list.wanted.Store(time.Now().UnixNano())
 	for range 8 {
 		if l := c.fresh(now, maxAge); l != nil {
 			return l, nil
 		}
-		f := v.join(e)
+		f := v.join(e, c)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -102,8 +114,7 @@ func (v *Invoker) listing(ctx context.Context, e *endpoint, maxAge time.Duration
 }
 
 // join returns the flight under way, or starts one.
-func (v *Invoker) join(e *endpoint) *flight {
-	c := &e.list
+func (v *Invoker) join(e *endpoint, c *catalog) *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flight != nil {
@@ -113,7 +124,7 @@ func (v *Invoker) join(e *endpoint) *flight {
 	started := v.spawn(func() {
 		ctx, stop := context.WithTimeout(v.ctx, listWait)
 		defer stop()
-		f.listing, f.err = v.fetch(ctx, e)
+		f.listing, f.err = v.fetch(ctx, e, c)
 		c.mu.Lock()
 		if c.flight = nil; f.err == nil {
 			c.newest.Store(f.listing)
@@ -131,39 +142,53 @@ func (v *Invoker) join(e *endpoint) *flight {
 }
 
 // fetch asks for all pages, on a session that does nothing else.
-func (v *Invoker) fetch(ctx context.Context, e *endpoint) (*listing, error) {
+func (v *Invoker) fetch(ctx context.Context, e *endpoint, c *catalog) (*listing, error) {
 	v.hear(e)
 	own, err := v.own(ctx, e.server)
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{at: v.opts.Now(), change: e.list.changes.Load(), byName: map[string]int{}}
-	cursor, size := "", 0
+	l := &listing{at: v.opts.Now(), change: c.changes.Load(), byName: map[string]int{}}
+	size := 0
+	for _, of := range c.lists {
+		if err := v.fetchList(ctx, e, own.Credential, l, of, &size); err != nil {
+			return nil, fmt.Errorf("%s: %w", of.method, err)
+		}
+	}
+	return l, nil
+}
+
+// fetchList asks for all pages of one list.
+func (v *Invoker) fetchList(ctx context.Context, e *endpoint, c dispatch.Credential, l *listing, of list, size *int) error {
+	cursor := ""
 	for range maxPages {
-		q := &request{method: "tools/list", credential: own.Credential}
+		q := &request{method: of.method, credential: c}
 		if cursor != "" {
 			q.extra = `"cursor":` + string(quote(nil, cursor))
 		}
 		a := v.send(ctx, e, owner{discovery: true}, q)
+		if of.optional && a.refused() {
+			return nil // it has none of them for us
+		}
 		if err := a.failure(); err != nil {
-			return nil, fmt.Errorf("tools/list: %w", err)
+			return err
 		}
-		next, err := l.addPage(a.result)
+		next, err := l.addPage(a.result, of)
 		if err != nil {
-			return nil, fmt.Errorf("tools/list: %w", err)
+			return err
 		}
-		if size += len(a.result); size > maxList || len(l.offers) > maxOffers {
-			return nil, errors.New("tools/list: the list is larger than the limit")
+		if *size += len(a.result); *size > maxList || len(l.offers) > maxOffers {
+			return errors.New("the list is larger than the limit")
 		}
 		if next == "" {
-			return l, nil
+			return nil
 		}
 		cursor = next
 	}
-	return nil, errors.New("tools/list: the list has too many pages")
+	return errors.New("the list has too many pages")
 }
 
-func (l *listing) addPage(result json.RawMessage) (next string, err error) {
+func (l *listing) addPage(result json.RawMessage, of list) (next string, err error) {
 	found := false
 	err = eachMember(result, func(name string, value []byte) (err error) {
 		switch name {
@@ -171,14 +196,14 @@ func (l *listing) addPage(result json.RawMessage) (next string, err error) {
 			if kind(value) != 'n' {
 				next, err = unquote(value)
 			}
-		case "tools":
+		case of.member:
 			found = true
-			err = eachElement(value, l.add)
+			err = eachElement(value, func(v []byte) error { return of.add(l, v) })
 		}
 		return err
 	})
 	if err == nil && !found {
-		err = errors.New("the answer has no tools")
+		err = errors.New("the answer has no " + of.member)
 	}
 	return next, err
 }
@@ -206,13 +231,18 @@ func (l *listing) add(tool []byte) error {
 	if err != nil || o.Name == "" {
 		return errors.New("a tool of the list cannot be read")
 	}
-	if _, twice := l.byName[o.Name]; twice {
-		l.byName[o.Name] = -1
+	l.keep(o)
+	return nil
+}
+
+// keep takes an offer into the listing.
+func (l *listing) keep(o registry.Offer) {
+	if _, twice := l.byName[o.Key()]; twice {
+		l.byName[o.Key()] = -1
 	} else {
-		l.byName[o.Name] = len(l.offers)
+		l.byName[o.Key()] = len(l.offers)
 	}
 	l.offers = append(l.offers, o)
-	return nil
 }
 
 func optional(value []byte) (string, error) {
@@ -279,13 +309,13 @@ func (v *Invoker) hearing(e *endpoint) {
 		if err == nil {
 			err = s.listen(ctx, own.Credential, func() {
 				rest = firstRest
-				e.list.change()
+				e.changed()
 			})
 			release()
 			if errors.Is(err, errNoStream) {
 				return
 			}
-			e.list.change()
+			e.changed()
 		}
 		select {
 		case <-ctx.Done():

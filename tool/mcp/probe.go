@@ -30,7 +30,7 @@ func (v *Invoker) Probe(ctx context.Context, s *registry.Server) (Probed, error)
 	if err != nil {
 		return "", err
 	}
-	l, err := v.listing(ctx, e, 0)
+	l, err := v.listing(ctx, e, &e.list, 0)
 	if err != nil {
 		return "", unavailable(s.Name, err)
 	}

@@ -37,7 +37,7 @@ func legacyKnown(version string) bool {
 // A request is what we ask of a server, before it has an ID.
 type request struct {
 	method       string
-	name         string                 // tools/call: the tool's name at the server
+	name         string                 // tools/call: the tool's name at the server; else what the Mcp-Name header repeats
 	arguments    json.RawMessage        // tools/call: canonical
 	input        json.RawMessage        // tools/call: a canonical object of answers, or nil
 	key          string                 // tools/call: the idempotency key
@@ -66,14 +66,13 @@ func (r *request) encode(id int64, e era, version string) []byte {
 		b = quote(b, r.name)
 		b = append(b, `,"arguments":`...)
 		b = append(b, r.arguments...)
-		for name, value := range canon.Members(r.input) {
-			if name == "inputResponses" || name == "requestState" {
-				b = append(b, ',')
-				b = append(quote(b, name), ':')
-				b = append(b, value...)
-			}
-		}
 		b = append(b, ',')
+	}
+	for name, value := range canon.Members(r.input) {
+		if name == "inputResponses" || name == "requestState" {
+			b = append(quote(b, name), ':')
+			b = append(append(b, value...), ',')
+		}
 	}
 	if r.extra != "" {
 		b = append(append(b, r.extra...), ',')

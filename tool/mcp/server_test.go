@@ -74,7 +74,8 @@ const anySchema = `{"type":"object"}`
 // newServer is a server with tools that show what reached it.
 func newServer(l ledger) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ServerOptions{
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		Capabilities:      &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		CompletionHandler: completing(l),
 	})
 	add := func(name, schema string, h func(context.Context, *sdk.CallToolRequest, map[string]any) (*sdk.CallToolResult, error)) {
 		s.AddTool(&sdk.Tool{Name: name, Description: "does " + name, InputSchema: json.RawMessage(schema)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -153,6 +154,7 @@ func newServer(l ledger) *sdk.Server {
 		s.AddTool(&sdk.Tool{Name: a["name"].(string), InputSchema: json.RawMessage(anySchema)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("new") })
 		return text("grown")
 	})
+	addReadable(s, l)
 	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 			l.add("method %s", method)

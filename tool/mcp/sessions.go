@@ -53,7 +53,9 @@ type endpoint struct {
 
 	ids    atomic.Int64
 	modern atomic.Pointer[remote] // HTTP, modern: everybody's, as there is no session
-	list   catalog
+	list   catalog                // of tools
+
+	readable catalog // of resources, templates and prompts; asked for only where an entry needs it
 
 	mu       sync.Mutex
 	era      era // HTTP: as it was last
@@ -94,6 +96,7 @@ func (v *Invoker) endpoint(s *registry.Server) (*endpoint, error) {
 		return e, nil
 	}
 	e = &endpoint{key: k, server: s, command: s.Command, env: s.Env, slots: map[owner]*slot{}}
+	e.list.lists, e.readable.lists = toolLists, readableLists
 	if len(s.Command) == 0 {
 		u, err := url.Parse(s.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -254,7 +257,7 @@ func (v *Invoker) dial(ctx context.Context, e *endpoint, o owner, c dispatch.Cre
 		e.mu.Lock()
 		known := e.era
 		e.mu.Unlock()
-		r, err := v.wire.dial(ctx, e.url, known, c, &e.ids, e.list.change)
+		r, err := v.wire.dial(ctx, e.url, known, c, &e.ids, e.changed)
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +267,7 @@ func (v *Invoker) dial(ctx context.Context, e *endpoint, o owner, c dispatch.Cre
 	if err != nil {
 		return nil, err
 	}
-	p, err := connect(ctx, process, v.wire.max, v.opts.Version, v.opts.Now, e.list.change)
+	p, err := connect(ctx, process, v.wire.max, v.opts.Version, v.opts.Now, e.changed)
 	if err != nil {
 		return nil, err
 	}

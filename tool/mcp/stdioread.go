@@ -78,7 +78,7 @@ func (p *pipe) take(m message) {
 			defer stop()
 			p.write(ctx, refusal(m), time.Time{})
 		}()
-	case m.method == listChanged:
+	case listChanged(m.method):
 		p.changed()
 	case m.method == acknowledged:
 		p.heard()

@@ -111,7 +111,7 @@ func (r *remote) heed(ctx context.Context, m message, id int64, q *request) {
 		ctx, stop := context.WithTimeout(ctx, cancelWait)
 		defer stop()
 		r.tell(ctx, refusal(m), q.credential)
-	case m.isNotification() && m.method == listChanged:
+	case m.isNotification() && listChanged(m.method):
 		r.changed()
 	case q.progress != nil:
 		if token, ok := progressFor(m); ok && token == id {
@@ -121,10 +121,18 @@ func (r *remote) heed(ctx context.Context, m message, id int64, q *request) {
 }
 
 const (
-	listChanged  = "notifications/tools/list_changed"
 	acknowledged = "notifications/subscriptions/acknowledged"
-	wanted       = `"notifications":{"toolsListChanged":true}`
+	wanted       = `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`
 )
+
+// listChanged reports whether a notification says that a list is another one now.
+func listChanged(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		return true
+	}
+	return false
+}
 
 // resume opens the legacy era's stream of what the server has to say: after the
 // event named last, or from now on.
