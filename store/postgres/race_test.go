@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -36,15 +38,59 @@ func newID(t testing.TB, prefix string) string {
 func replicas(t testing.TB, n int) []*Store {
 	t.Helper()
 	dsn, _, _ := runtimeRole(t)
-	var out []*Store
+	return replicasOf(t, dsn, n, 0)
+}
+
+// replicasOf opens stores whose batches hold so many changes. None of their batches
+// may fail, though it would be tried again.
+func replicasOf(t testing.TB, dsn string, n, batch int) (out []*Store) {
+	t.Helper()
 	for range n {
-		out = append(out, open(t, dsn, func() {
+		s, err := Open(t.Context(), dsn, Options{Batch: batch, Log: slog.New(slog.NewTextHandler(complains{t}, nil)), testOnlyPause: func() {
 			for range 50 {
 				runtime.Gosched()
 			}
-		}))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		out = append(out, s)
 	}
 	return out
+}
+
+// complains makes a test fail by what a store logs, but for what is said of a server
+// that does not wait for its disk.
+type complains struct{ t testing.TB }
+
+func (c complains) Write(b []byte) (int, error) {
+	if !bytes.Contains(b, []byte("fsync")) {
+		c.t.Errorf("a store logs %s", b)
+	}
+	return len(b), nil
+}
+
+// Replicas that want the same locks wait for one another, never in a circle.
+func TestReplicasLockInOneOrder(t *testing.T) {
+	dsn, _, _ := runtimeRole(t)
+	s := replicasOf(t, dsn, 3, 2)
+	r := openRun(t, s[0], anna)
+	race(t, 120, func(i int) error {
+		step := stepOf(r, 0)
+		for n := range 8 {
+			step.Charges = append(step.Charges, record.Charge{Counter: record.CounterFor("c", fmt.Sprint((i*5+n*3)%11)), Amount: 1, Limit: 1000})
+		}
+		reserve, err := record.Reserve(proposal(t, r, fmt.Sprintf(`{"order":%d}`, i)), step, noon.Add(time.Minute), nil, nil)
+		if err != nil {
+			return err
+		}
+		return s[i%3].Apply(t.Context(), reserve)
+	})
 }
 
 func apply(t testing.TB, s *Store, c record.Change, err error) {
@@ -311,7 +357,11 @@ func events(t testing.TB, s *Store) (out []record.Event) {
 // Whoever follows the log from several replicas misses nothing: a number that is
 // smaller than one that was read does not come later.
 func TestTheLogIsInTheOrderOfCommits(t *testing.T) {
-	s := replicas(t, 3)
+	dsn, server, database := runtimeRole(t)
+	// Commits take a while, some longer than others.
+	server.Do(t, database, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(random() * 0.005); RETURN NULL; END';
+		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON placet.events DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`)
+	s := replicasOf(t, dsn, 3, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	followed := make(chan map[int64]bool)
 	go func() {

@@ -204,8 +204,14 @@ func (s *Server) DSN(role, database string) string {
 // Database makes an empty database, and returns its name.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
+	return s.DatabaseFrom(t, "template1")
+}
+
+// DatabaseFrom makes a copy of a database that nobody uses.
+func (s *Server) DatabaseFrom(t testing.TB, template string) string {
+	t.Helper()
 	name := "test_" + strconv.FormatInt(s.made.Add(1), 10)
-	s.Do(t, "postgres", "CREATE DATABASE "+name)
+	s.Do(t, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+template)
 	return name
 }
 
