@@ -125,7 +125,7 @@ func writing(config *pgx.ConnConfig, o Options) *pgx.ConnConfig {
 	session(c, o)
 	for name, value := range map[string]string{
 		"default_transaction_isolation": "read committed", "plan_cache_mode": "force_generic_plan", "jit": "off",
-		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+		"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	} {
 		c.RuntimeParams[name] = value
 	}
