@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards
+.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards integration integration-claude integration-newest
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -57,3 +57,18 @@ demo:
 # Prints isolation: P/N, those cells that hold of all.
 isolation:
 	cd isolation && go test -count=1
+
+# Clients from npm through a real server: those of integration/clients, and the largest one apart.
+integration:
+	bash integration/run.sh fetch clients
+	go test -count=1 -v -run TestClients ./integration
+
+integration-claude:
+	bash integration/run.sh fetch claude
+	go test -count=1 -v -run TestClaude ./integration
+
+# The same with the newest versions, whose lock files it writes.
+integration-newest:
+	bash integration/run.sh newest clients
+	bash integration/run.sh newest claude
+	CLIENTS=newest go test -count=1 -v ./integration

@@ -184,6 +184,13 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	if len(c.Credentials) > 0 {
 		digest = append(digest, describe(c.Credentials))
 	}
+	if len(c.Providers) > 0 {
+		if err := p.checkProviders(snapshot); err != nil {
+			return dispatch.Active{}, err
+		}
+		digest = append(digest, []byte("providers"), describeProviders(c.Providers))
+		a.Overrides = append(a.Overrides, providerOverrides(c)...)
+	}
 	weak, err := checkQueries(snapshot)
 	if err != nil {
 		return dispatch.Active{}, err

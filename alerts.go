@@ -15,6 +15,9 @@ func (p *Placet) openAlerts() error {
 	for _, rule := range c.Off {
 		limits.Off = append(limits.Off, record.AlertRule(rule))
 	}
+	for _, rule := range c.Hold {
+		limits.Hold = append(limits.Hold, record.AlertRule(rule))
+	}
 	var err error
 	p.alerts, err = alert.New(alert.Options{Records: p.store, Limits: limits, Sink: p.sink, People: p.people, Log: p.o.Log,
 		Clock: func() time.Time { return p.o.Clock().UTC().Truncate(time.Microsecond) }})

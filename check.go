@@ -44,6 +44,9 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 	if _, err = p.receivers(); err != nil {
 		return nil, err
 	}
+	if _, err = o.providers(); err != nil {
+		return nil, err
+	}
 	c := &Checked{placet: p}
 	if c.active, err = p.load(ctx); err != nil {
 		return nil, err
@@ -57,6 +60,7 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 	if d := c.active.Default; d != nil {
 		c.unmapped(o.Config.File(), "approvals.default", d.Part, d.Self)
 	}
+	c.dottedNames()
 	c.decisionPoints(ctx)
 	return c, c.fixtures()
 }

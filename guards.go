@@ -72,6 +72,9 @@ func secretFiles(c *config.Config) []string {
 	for _, d := range c.Points {
 		refs = append(refs, d.Token)
 	}
+	for _, p := range c.Providers {
+		refs = append(refs, p.Value.Key)
+	}
 	if c.Console != nil {
 		refs = append(refs, c.Console.ClientSecret)
 	}

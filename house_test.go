@@ -63,7 +63,7 @@ var house = map[string][]string{
 	"tool/local":      {"dispatch", "record", "registry"},
 	"tool/measure":    {"record", "registry"},
 	"tool/query":      {"canon", "dispatch", "guard", "record", "registry", "tool/local", "yamlfile"},
-	"tool/mcp":        {"canon", "dispatch", "mcphttp", "record", "registry"},
+	"tool/mcp":        {"canon", "dispatch", "guard", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
 	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
@@ -72,13 +72,16 @@ var house = map[string][]string{
 	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface
 	"edge/front":      {},
 
+	"edge/llm":         {"canon", "dispatch", "edge/oauth", "history", "identity", "label", "record"}, // passes on to model providers
+	"edge/llm/llmtest": {},                                                                            // a provider, for tests
+
 	"alert":   {"canon", "dispatch", "record"},   // fixed rules over the log
 	"metrics": {"dispatch", "history", "record"}, // what the log says, as numbers
 	"notify":  {"canon", "dispatch", "record"},   // tells people elsewhere; a door outwards
 }
 
 // top are the packages that wire: they may import everything but each other's tops.
-var top = []string{"", "cmd/placet", "demo", "bench", "bench/agentdojo", "conformance", "docs", "histories", "isolation"}
+var top = []string{"", "cmd/placet", "demo", "bench", "bench/agentdojo", "conformance", "docs", "histories", "integration", "isolation"}
 
 // TestHouse reads every import of every file that is not a test.
 func TestHouse(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
-	"github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
@@ -62,20 +62,9 @@ func TestMetrics(t *testing.T) {
 	if status, _ := wire(t, s.url, "GET", "/v1/calls/"+string(calls[0].ID), "", lars); status != 404 {
 		t.Errorf("somebody else's call: %d", status)
 	}
-	transcript := `[{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"refund","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}]`
-	report, err := history.Check(strings.NewReader(transcript), history.Chat, history.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := history.Read([]byte(transcript), history.Chat, history.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	classes, err := history.Classify(t.Context(), read, history.NoRecords{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.placet.metrics.History(read, report.Findings, classes)
+	opened := post(anna, "/v1/runs", `{}`, 201)
+	run := regexp.MustCompile(`run_[0-9a-z]+`).FindString(opened)
+	post(anna, "/v1/history/check?run="+run, `[{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"refund","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"done"}]`, 200)
 
 	want := []string{
 		`placet_calls_total{event="executing"} 2`, `placet_calls_total{event="succeeded"} 2`, `placet_proposals_total{source="direct"} 3`,

@@ -209,7 +209,9 @@ func (o Options) limits() dispatch.Limits {
 	c := o.Config
 	return dispatch.Limits{Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
 		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
-		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), CallExpires: c.Calls.Expires}
+		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), OpenInTurn: int64(c.Runs.OpenInTurn), OpenOfOne: int64(c.Runs.OpenOfOne),
+		Quota:       record.Quota{Events: int64(max(c.Quota.Events-c.Quota.Reserve, 0)), Window: c.Quota.Per},
+		CallExpires: c.Calls.Expires}
 }
 
 // openIngress makes the rates of callers. What is refused becomes events.
@@ -265,12 +267,16 @@ func (p *Placet) doors() error {
 		p.issuer.Mount(mux)
 	}
 	mountKeys(mux, p.signer)
+	if err := p.mountProviders(mux, resource); err != nil {
+		return err
+	}
 	mux.Handle("/", api.New(api.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Ingress: p.ingress, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		OAuth: resource, PublicURL: c.PublicURL,
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
+		Checked:   p.metrics.History,
 		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
 		Reported:  lease.Result,
 		Evidence:  p.evidence(),

@@ -50,7 +50,7 @@ func newService(t *testing.T, issuers string, change func(*Options)) *service {
 		t.Fatal(err)
 	}
 	wide := 1 << 20 // no test here is about limits
-	c.Runs.CallsPerRun, c.Runs.ProposalsOpen = wide, wide
+	c.Runs.CallsPerRun, c.Runs.ProposalsOpen, c.Runs.OpenInTurn, c.Runs.OpenOfOne = wide, wide, wide, wide
 	o := Options{Config: c, Tools: []Tool{
 		s.tool("read_ticket", registry.Entry{Scope: "tickets:read", Read: true, PerMinute: &wide}),
 		s.tool("refund", registry.Entry{Scope: "refunds:write", Write: true, Sources: []registry.SourceName{"direct"}, Approval: registry.Asking{When: registry.Asked}}),

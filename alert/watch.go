@@ -33,6 +33,7 @@ type Limits struct {
 	DeniedAgain   int           // calls after a denial, for the same target with other arguments; 3
 	AfterApproval int           // calls of an approved tool that may follow; 10
 	Off           []record.AlertRule
+	Hold          []record.AlertRule // these hold the lineage of their newest evidence too
 }
 
 func (l Limits) withDefaults() Limits {
@@ -308,7 +309,15 @@ func (w *Watch) raise(ctx context.Context, rule record.AlertRule, tenant record.
 			a.Calls = append(a.Calls, h.call)
 		}
 	}
-	if err := w.o.Records.Apply(ctx, record.Raise(a, tenant, last.run, last.call, now)); err != nil {
+	change := record.Raise(a, tenant, last.run, last.call, now)
+	if slices.Contains(w.limits.Hold, rule) && last.run != "" {
+		l, err := w.lineage(ctx, record.Event{Tenant: tenant, Run: last.run})
+		if err != nil {
+			return err
+		}
+		change = record.RaiseHeld(a, tenant, l.lineage, last.run, last.call, now)
+	}
+	if err := w.o.Records.Apply(ctx, change); err != nil {
 		return err
 	}
 	w.raised[key] = now

@@ -326,3 +326,33 @@ func TestOff(t *testing.T) {
 	look()
 	w.want(record.AlertNoApprover)
 }
+
+// TestAnAlertHolds: an alert of a rule that is named holds the lineage of its evidence,
+// others do not; the neighbour's calls run.
+func TestAnAlertHolds(t *testing.T) {
+	w := newWorld(t)
+	look := w.watch(w.store, Limits{Refusals: 3, Hold: []record.AlertRule{record.AlertRefusals}})
+	for i := range 3 {
+		w.callAs("anna", "write", fmt.Sprintf(`{"order":"ord_%d","text":"../../etc/passwd%d"}`, i, i))
+	}
+	look()
+	held, err := w.store.Held(t.Context(), "acme", "", 10)
+	if err != nil || len(held) != 1 || held[0].Hold.Rule != record.AlertRefusals || len(held[0].Hold.Events) == 0 {
+		t.Fatalf("held: %+v, %v", held, err)
+	}
+	if a := w.callAs("anna", "write", `{"order":"ord_1","text":"fine"}`); a.Code != record.CodeHeld || a.State() != record.Proposed {
+		t.Fatalf("%s %s %s", a.Verdict, a.Code, a.State())
+	}
+	w.effects(0)
+	if a := w.callAs("bert", "write", `{"order":"ord_1","text":"fine"}`); a.Verdict != record.Allow {
+		t.Fatalf("%s %s", a.Verdict, a.Code)
+	}
+	w.effects(1)
+	if _, err := w.boundary.Lift(t.Context(), w.operator(), held[0].Hold.Run, "a wrong client"); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.callAs("anna", "write", `{"order":"ord_1","text":"fine"}`); a.Verdict != record.Allow {
+		t.Fatalf("%s %s", a.Verdict, a.Code)
+	}
+	w.effects(2)
+}

@@ -32,7 +32,7 @@ store: "sqlite:state.db"
 registry: [tools.yaml]
 issuers: [{issuer: %q, algorithms: [EdDSA], tenant: acme, keys: keys.json}]
 credentials: {kept: {type: token_exchange, issuer: %q, client_id: placet, client_secret: "env:SECRET", audience: [up]}}
-runs: {calls_per_run: 1000000000, proposals_open: 1000000}
+runs: {calls_per_run: 1000000000, proposals_open: 1000000, proposals_open_turn: 1000000, proposals_open_principal: 1000000}
 telemetry: {log: error}
 `
 

@@ -34,7 +34,7 @@ policy:
   timeout: 5s
   layers:
     - {name: brief, files: %q}
-runs: {calls_per_run: 1000000000, proposals_open: 1000000}
+runs: {calls_per_run: 1000000000, proposals_open: 1000000, proposals_open_turn: 1000000, proposals_open_principal: 1000000}
 approvals: {wait: 1ms, default: {approvers: ["group:leads"]}}
 telemetry: {log: error}
 `

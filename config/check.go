@@ -60,6 +60,7 @@ func (c *Config) Check(fail func(key, message string)) {
 	c.checkTrust(fail)
 	c.checkCredentials(fail)
 	c.checkReceivers(fail)
+	c.checkProviders(fail)
 	for _, w := range c.Workloads {
 		if !layerName.MatchString(w.Key) {
 			fail("workloads", "a name is lower-case letters, digits and _ . -, and starts with a letter")
@@ -335,7 +336,19 @@ func (r *Runs) Check(fail func(key, message string)) {
 	positive("calls_per_run", r.CallsPerRun > 0, "must be 1 or more")
 	positive("turns_per_run", r.TurnsPerRun >= 0, "must be 0 or more")
 	positive("proposals_open", r.ProposalsOpen > 0, "must be 1 or more")
+	positive("proposals_open_turn", r.OpenInTurn > 0, "must be 1 or more")
+	positive("proposals_open_principal", r.OpenOfOne > 0, "must be 1 or more")
 	checkMoney("money", r.Money, fail)
+}
+
+// Check is the rules of quota.
+func (q *Quota) Check(fail func(key, message string)) {
+	if q.Events > 0 && q.Reserve >= q.Events {
+		fail("reserve", "must be less than events")
+	}
+	if q.Per < time.Minute || q.Per > 24*time.Hour {
+		fail("per", "must be at least 1m and at most 24h")
+	}
 }
 
 // Check is the rules of budgets.

@@ -26,12 +26,14 @@ type Config struct {
 	Trust       Trust            `yaml:"trust" doc:"Who certifies programs, by name. Needs tls; the server then asks clients for certificates."`
 	Workloads   Workloads        `yaml:"workloads" doc:"Credentials of programs, apart from their users', by name."`
 	Credentials Credentials      `yaml:"credentials" doc:"Profiles: what tool servers are called with, by name. Agents never see these."`
+	Providers   Providers        `yaml:"providers" doc:"Model providers that requests are passed on to at /llm/NAME, by name."`
 	Identities  []Identity       `yaml:"identities" doc:"Who is one person with logins at several issuers. Without it, people of two issuers cannot answer one question together, nor those of one for who calls from another."`
 	Permissions Permissions      `yaml:"permissions" doc:"Which groups may do what, apart from calling tools."`
 	Runs        Runs             `yaml:"runs" doc:"Bounds of runs."`
 	Calls       Calls            `yaml:"calls" doc:"Bounds of calls."`
 	Money       Budgets          `yaml:"money" doc:"Bounds of what is spent."`
 	Agents      Agents           `yaml:"agents" doc:"What agents are held to, by name, beside what their callers may do."`
+	Quota       Quota            `yaml:"quota" doc:"How many events a tenant's calls may write."`
 	Ingress     Ingress          `yaml:"ingress" doc:"How many requests one credential may send, counted before anything is decided."`
 	History     History          `yaml:"history" doc:"Bounds of the transcripts that are checked, repaired and imported."`
 	Approvals   Approvals        `yaml:"approvals" doc:"How people are asked."`
@@ -41,9 +43,7 @@ type Config struct {
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
-	Quota          yamlfile.Later `yaml:"quota" doc:"Limits by tenant."`
 	Retention      yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	Providers      yamlfile.Later `yaml:"providers" doc:"Model providers."`
 	Schedules      yamlfile.Later `yaml:"schedules" doc:"Calls at set times."`
 	Checkpoint     yamlfile.Later `yaml:"checkpoint" doc:"Where checkpoints of the log are published."`
 	Sandbox        yamlfile.Later `yaml:"sandbox" doc:"How commands are confined."`
@@ -277,7 +277,9 @@ type Runs struct {
 	TaintLasts    time.Duration `yaml:"taint_lasts" default:"24h" doc:"How long labels, caps and rejections of unvouched lineages count."`
 	CallsPerTurn  int           `yaml:"calls_per_turn" default:"40" doc:"Calls in one turn."`
 	CallsPerRun   int           `yaml:"calls_per_run" default:"400" doc:"Calls in one run."`
-	ProposalsOpen int           `yaml:"proposals_open" default:"100" doc:"Proposals that are open at the same time."`
+	ProposalsOpen int           `yaml:"proposals_open" default:"100" doc:"Proposals of one lineage that are open at the same time, those that wait for a person among them."`
+	OpenInTurn    int           `yaml:"proposals_open_turn" default:"100" doc:"Those of one turn that are open at the same time, whatever their lineage may have."`
+	OpenOfOne     int           `yaml:"proposals_open_principal" default:"500" doc:"Those of one principal, in all lineages, that are open at the same time."`
 	TurnsPerRun   int           `yaml:"turns_per_run" doc:"Turns in one run, those after an approval too; 0 means no limit."`
 	Money         Money         `yaml:"money" doc:"Money in one run and its children, by currency, such as EUR: \"500\". Where it is given, a currency that it does not name may not be spent."`
 
@@ -316,6 +318,13 @@ type Ingress struct {
 type History struct {
 	Bytes int `yaml:"bytes" default:"67108864" doc:"Of a transcript that is checked as it arrives: its format is named, and no run."`
 	Held  int `yaml:"held" default:"8388608" doc:"Bytes of any other one. It is held in memory with what is read from it, some ten times as much; at most four at once."`
+}
+
+// Quota bounds the events of a tenant. Outcomes, answers and ends are never refused.
+type Quota struct {
+	Events  int           `yaml:"events" default:"2000000" doc:"Events of one tenant in per; 0 means no quota."`
+	Reserve int           `yaml:"reserve" default:"200000" doc:"Of these, how many are kept for what follows from calls that exist: no new proposal takes them."`
+	Per     time.Duration `yaml:"per" default:"1h" doc:"Over which time they are counted."`
 }
 
 // Calls bounds calls.

@@ -167,6 +167,13 @@ func TestProblems(t *testing.T) {
 		{"login of nobody", two + "identities: [{person: a, logins: [\"a@https://a\", \"@https://b\"]}]", "placet.yaml:6:1: identities: names @https://b; a login is SUBJECT@ISSUER, of one of the issuers"},
 		{"person twice", two + "identities: [{person: a, logins: [\"a@https://a\", \"a@https://b\"]}, {person: a, logins: [\"c@https://a\", \"c@https://b\"]}]", "placet.yaml:6:1: identities: states a twice; write all logins of a person into one entry"},
 		{"issuer that is none", two + "identities: [{issuers: [https://a, https://c], same: subject}]", "placet.yaml:6:1: identities: names https://c, which is not one of the issuers"},
+		{"provider in the clear", with("providers: {a: {api: openai, url: http://llm/v1, key: env:K}}"), "placet.yaml:5:30: providers.a.url: must be https beyond this machine: secrets travel to it"},
+		{"provider's key itself", with("providers: {a: {api: openai, url: https://llm/v1, key: sk-abc}}"), "placet.yaml:5:51: providers.a.key: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
+		{"provider without a key", with("providers: {a: {api: openai, url: https://llm/v1}}"), "placet.yaml:5:13: providers.a.key: is needed beyond this machine: a reference, env:NAME or file:PATH"},
+		{"provider's key in its URL", with("providers: {a: {api: gemini, url: https://llm?key=a, key: env:K}}"), "placet.yaml:5:30: providers.a.url: wants a URL without a query; a key goes into key"},
+		{"provider's protocol", with("providers: {a: {api: cohere, url: https://llm, key: env:K}}"), "placet.yaml:5:17: providers.a.api: wants one of openai, anthropic, gemini"},
+		{"provider that is this server", with("providers: {a: {api: openai, url: http://127.0.0.1:8088/v1}}"), "placet.yaml:5:1: providers: placet.yaml:5: a is this server itself"},
+		{"provider's timeout", with("providers: {a: {api: openai, url: http://localhost/v1, timeout: 2h}}"), "placet.yaml:5:56: providers.a.timeout: must be between 1s and 1h"},
 		{"log", with("telemetry: {log: verbose}"), "placet.yaml:5:13: telemetry.log: wants one of debug, info, warn, error"},
 		{"metrics nowhere", with("telemetry: {metrics: \"9464\"}"), "placet.yaml:5:13: telemetry.metrics: wants address and port, such as 127.0.0.1:9464"},
 		{"metrics where calls come", with("listen: 127.0.0.1:8088\ntelemetry: {metrics: 127.0.0.1:8088}"), "placet.yaml:6:1: telemetry: metrics must not be at the address that calls come to"},
@@ -187,9 +194,9 @@ func TestProblems(t *testing.T) {
 // Every key of the target shape is read, or refused as not supported yet.
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
-		"trusted_proxies", "delegation", "quota", "retention", "providers",
+		"trusted_proxies", "delegation", "retention",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "alerts.hold", "telemetry.traces",
+		"calls.record_arguments", "calls.retention", "telemetry.traces",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {
@@ -243,7 +250,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Certificate{}, Authority{}, Credential{}, Delegation{}, Identity{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}, Receiver{}, Alerts{}} {
+	for _, root := range []any{Config{}, TLS{}, Policy{}, Layer{}, For{}, DecisionPoint{}, PointSubject{}, Issuer{}, Client{}, Claims{}, Workload{}, Certificate{}, Authority{}, Credential{}, Delegation{}, Identity{}, Permissions{}, Runs{}, Calls{}, Approvals{}, Approvers{}, Telemetry{}, Receiver{}, Alerts{}, Provider{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)

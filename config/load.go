@@ -88,6 +88,9 @@ func (c *Config) resolve() {
 	for i := range c.Workloads {
 		c.Workloads[i].Value.Key = c.Workloads[i].Value.Key.In(c.folder)
 	}
+	for i := range c.Providers {
+		c.Providers[i].Value.Key = c.Providers[i].Value.Key.In(c.folder)
+	}
 	c.resolveCredentials()
 }
 

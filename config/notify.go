@@ -145,7 +145,7 @@ type Alerts struct {
 	AfterApproval int           `yaml:"calls_after_approval" default:"10" doc:"Calls of an approved tool in the same lineage that are allowed to follow; one more is an alert."`
 	Off           []AlertRule   `yaml:"off" doc:"Rules that raise nothing."`
 	Address
-	Hold yamlfile.Later `yaml:"hold" doc:"Rules that hold back the lineage too."`
+	Hold []AlertRule `yaml:"hold" doc:"Rules whose alert also holds the lineage of its evidence: nothing in it changes anything until an operator lifts the hold."`
 }
 
 // Name is what records call one of the addresses that alerts go to.

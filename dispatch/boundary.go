@@ -41,7 +41,10 @@ type Limits struct {
 	TaintLasts    time.Duration // how long an unvouched lineage's caps and rejections count; 24 h
 	CallsPerTurn  int64         // 40
 	CallsPerRun   int64         // 400
-	ProposalsOpen int64         // 100
+	ProposalsOpen int64         // waiting calls of a lineage; 100
+	OpenInTurn    int64         // of a turn; 100
+	OpenOfOne     int64         // of a principal, in all its lineages; 500
+	Quota         record.Quota  // of a tenant's events; the zero value is none
 	TurnsPerRun   int64         // 0: no limit
 	MoneyPerRun   Money         // nil: no limit
 	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
@@ -69,6 +72,8 @@ func (l Limits) withDefaults() Limits {
 	num(&l.CallsPerTurn, 40)
 	num(&l.CallsPerRun, 400)
 	num(&l.ProposalsOpen, 100)
+	num(&l.OpenInTurn, 100)
+	num(&l.OpenOfOne, 500)
 	if l.ArgumentBytes <= 0 {
 		l.ArgumentBytes = 1 << 20
 	}
@@ -145,6 +150,7 @@ type Boundary struct {
 	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
 
 	ignoredVouch atomic.Int64
+	quota        refusals
 }
 
 // New makes a boundary. Until Activate, it denies everything.
@@ -229,7 +235,7 @@ func (b *Boundary) Generation() int64 {
 func (b *Boundary) apply(ctx context.Context, c record.Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.limits.RecordTimeout)
 	defer cancel()
-	err := b.store.Apply(ctx, c)
+	err := b.store.Apply(ctx, c.Counted(b.limits.Quota))
 	if err == nil {
 		b.moved(c.Facts())
 		b.moves.tell()

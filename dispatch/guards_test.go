@@ -1,12 +1,15 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -135,4 +138,36 @@ func TestGuardsAreAskedAgainAtDispatch(t *testing.T) {
 		s.wants(again, record.Deny, record.CodeGuardRefused, record.Denied)
 		s.ran(0)
 	}
+}
+
+// addresses is a resolver that knows each name's address.
+type addresses map[string]string
+
+func (a addresses) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr(a[host])}, nil
+}
+
+// What a tool's arguments name is in the networks that its entry names, whatever its
+// guard allows; policy sees the network of its server.
+func TestToolsStayInTheirNetworks(t *testing.T) {
+	s := newScene(t, func(s *scene) {
+		s.world = guard.World{Resolver: addresses{"a.example.com": "198.51.100.7", "b.example.com": "93.184.216.34"}}
+		s.rego = "package agent.call\ndefault decision := {\"decision\": \"allow\"}\ndecision := {\"decision\": \"deny\", \"reason\": \"there\"} if { input.tool.network == \"partner\"; input.args.note == \"n\" }"
+		s.yaml = `
+version: 1
+networks: {partner: [198.51.100.0/24], home: [127.0.0.0/8]}
+servers:
+  desk: {url: "http://127.0.0.1:1/mcp", network: home}
+  there: {url: "https://partner.example.com/mcp", network: partner}
+tools:
+  fetch: {server: desk, scope: read, read: true, network: [home, partner], guards: {order: {type: url, hosts: ["*.example.com"], networks: [198.51.100.0/24]}}}
+  far: {server: there, scope: read, read: true}
+`
+	})
+	s.wants(s.do(anna, "fetch", `{"order":"https://a.example.com/x"}`), record.Allow, record.CodeNone, record.Succeeded)
+	s.wants(s.do(anna, "fetch", `{"order":"https://b.example.com/x"}`), record.Deny, record.CodePrivateAddress, record.Denied)
+	s.ran(1)
+	s.wants(s.do(anna, "far", `{"note":"n"}`), record.Deny, record.CodePolicyDenied, record.Denied)
+	s.wants(s.do(anna, "far", `{}`), record.Allow, record.CodeNone, record.Succeeded)
+	s.ran(2)
 }

@@ -584,6 +584,12 @@ func TestDecisionsNameOriginsByDigest(t *testing.T) {
 	if !slices.Equal(from, []record.ValueOrigin{record.FromLabelled, record.FromUser, record.FromLabelled}) {
 		t.Fatalf("origins %v: %+v", from, a.Decision.Origins)
 	}
+	// Of what stood in text from outside, the call is named that brought it.
+	for i, named := range []bool{true, false, true} {
+		if x := a.Decision.Origins[i]; (x.Call != "") != named || (x.Tool == "ticket") != named {
+			t.Errorf("origin %d is of %q %q", i, x.Tool, x.Call)
+		}
+	}
 	events, err := o.store.Events(o.ctx, dispatch.EventQuery{Tenant: "acme", Call: a.Call.ID, Limit: 50})
 	if err != nil {
 		t.Fatal(err)

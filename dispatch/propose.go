@@ -65,7 +65,10 @@ func (b *Boundary) propose(ctx context.Context, p Proposal, dispatch bool) (Answ
 				return b.Dispatch(ctx, p.Caller, answer.Call.ID, p.Progress)
 			}
 		}
-		if refusal(err) == nil {
+		switch {
+		case overQuota(err):
+			return b.refusedByQuota(p.Caller.Owner().Tenant, p.Tool, err), nil
+		case refusal(err) == nil:
 			return answer, err
 		}
 		runtime.Gosched() // the record moved: read it again
@@ -301,6 +304,9 @@ func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Too
 	}
 	event := record.Event{At: e.now, Tenant: done.Tenant, Kind: record.EventReturned, Run: e.run.ID, Call: done.ID, Who: e.call.By()}
 	if err := b.apply(ctx, record.Note(event, record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: e.call.Digest, Result: done.Outcome.Digest})); err != nil {
+		if overQuota(err) {
+			return b.refusedByQuota(e.call.Tenant, tool.Name, err), nil
+		}
 		return b.undecided(tool.Name, err.Error()), nil
 	}
 	return b.fromRecord(*done, record.CodeAlreadyDone), nil
@@ -338,7 +344,7 @@ func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, di
 
 // step is what the constructors need of this evaluation.
 func (e *evaluation) step(d record.Decision) record.Step {
-	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, Route: e.route}
+	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, OpenTurn: e.b.limits.OpenInTurn, OpenBy: e.b.limits.OpenOfOne, Route: e.route}
 }
 
 // record applies a change that dispatches nothing and answers with what it made.
@@ -349,7 +355,7 @@ func (b *Boundary) record(ctx context.Context, e *evaluation, d record.Decision,
 		return Answer{}, err
 	}
 	if err := b.apply(ctx, change); err != nil {
-		if r := refusal(err); r != nil && r.Kind == record.RefusedLimit {
+		if r := refusal(err); r != nil && r.Kind == record.RefusedLimit && !overQuota(err) {
 			return b.overCap(ctx, e, d, r)
 		}
 		if refusal(err) != nil {
@@ -361,7 +367,8 @@ func (b *Boundary) record(ctx context.Context, e *evaluation, d record.Decision,
 	return e.answer(d, after), nil
 }
 
-// overCap denies a new call because too many of its lineage are waiting already.
+// overCap denies a new call because too many of its turn, its lineage or its principal
+// are waiting already.
 func (b *Boundary) overCap(ctx context.Context, e *evaluation, d record.Decision, r *record.Refusal) (Answer, error) {
 	if e.call.State != record.None {
 		return Answer{}, record.Errorf(record.Limited, "too many calls are waiting")
@@ -434,13 +441,18 @@ func (b *Boundary) hold(ctx context.Context, e *evaluation, d record.Decision, e
 			d.Code, e.call.Shown = record.CodeNewQuestion, unused.ID
 		}
 	}
+	shown, err := b.preview(ctx, e)
+	if err != nil {
+		return Answer{}, err
+	}
+	d.Rule.Preview = shown.Digest()
 	expires := e.now.Add(d.Rule.Expires)
 	e.call.Binding = record.BindingOf(e.call, d.Rule, expires, d.DecidedBy)
 	if e.call.EffectText == "" {
 		e.call.EffectText = e.tool.Effect.Render(e.call.Arguments)
 	}
 	q := record.Approval{Owner: e.call.Owner, ID: id, Call: e.call.ID, Run: e.call.Run, Lineage: e.call.Lineage, Binding: e.call.Binding,
-		Rule: *d.Rule, Code: d.Code, Asked: e.now, Expires: expires}
+		Rule: *d.Rule, Code: d.Code, Preview: shown, Asked: e.now, Expires: expires}
 	if earlier != nil {
 		q.Replaces = earlier.ID
 	}
@@ -457,7 +469,10 @@ func (b *Boundary) refuse(ctx context.Context, c identity.Caller, now time.Time,
 	o := c.Owner()
 	event := record.Event{At: now, Tenant: o.Tenant, Kind: record.EventRefused, Who: o.By()}
 	body := record.Body{Tool: tool, Verdict: record.Deny, Code: code, Detail: why, Redacted: []string{"arguments"}}
-	if err := b.apply(ctx, record.Note(event, body)); err != nil {
+	switch err := b.apply(ctx, record.Note(event, body)); {
+	case overQuota(err):
+		return b.refusedByQuota(o.Tenant, tool, err), nil
+	case err != nil:
 		return b.undecided(tool, err.Error()), nil
 	}
 	answer := Answer{Verdict: record.Deny, Code: code, Tool: tool}
@@ -491,5 +506,10 @@ func (b *Boundary) Lacks(ctx context.Context, l identity.Lack, what string) erro
 		return nil
 	}
 	event := record.Event{At: b.clock(), Tenant: l.Tenant, Kind: record.EventRefused, Who: l.Who}
-	return b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: "lacks the permission " + string(l.Permission) + ": " + what}))
+	err := b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: "lacks the permission " + string(l.Permission) + ": " + what}))
+	if overQuota(err) {
+		b.refusedByQuota(l.Tenant, "", err)
+		return nil
+	}
+	return err
 }

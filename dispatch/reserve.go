@@ -14,6 +14,9 @@ import (
 // durably; then answer. rest is the approval the call rests on, void one that the
 // call no longer needs.
 func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, rest, void *record.Approval, progress func(json.RawMessage)) (Answer, error) {
+	if e.held() {
+		return b.holdBack(ctx, e, d)
+	}
 	credential, why := b.obtain(ctx, e)
 	if why != nil {
 		return b.uncredited(ctx, e, d, *why, rest, void)
@@ -42,6 +45,8 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 	deadline := time.Now().Add(e.tool.Timeout)
 	if err := b.apply(ctx, change); err != nil {
 		switch r := refusal(err); {
+		case overQuota(err):
+			return Answer{}, err
 		case r != nil && r.Kind == record.RefusedLimit && r.Charge.Code == record.CodeAboveLimit:
 			// Another call took what was left without a question: decide anew, and ask.
 			return Answer{}, &record.Refusal{Kind: record.RefusedPremise, What: "the autonomous limit was reached meanwhile"}

@@ -224,6 +224,7 @@ func (b *Boundary) askAgain(ctx context.Context, e *evaluation, d record.Decisio
 	if q != nil {
 		// What runs is what is bound, whatever digest lies beside it.
 		e.call.Digest = record.ArgumentDigest(e.call.Arguments, e.call.Input)
+		d.Rule.Preview = q.Rule.Preview // what was shown with it stays what the yes is for
 		binding := record.BindingOf(e.call, d.Rule, q.Expires, d.DecidedBy)
 		same := binding == q.Binding && e.now.Before(q.Expires)
 		used := q.State == record.Consumed && e.call.State == record.Unknown

@@ -30,6 +30,7 @@ type evaluation struct {
 	prior  Prior       // what equal effects there are; empty for reads
 	tool   *registry.Tool
 	server *registry.Server
+	as     *registry.Tool // a dry run: the tool with the argument that makes it only read
 
 	reasons   []record.Reason
 	parts     []record.ApprovalPart // who must be asked, when somebody must
@@ -98,6 +99,9 @@ func (e *evaluation) resolveTool(context.Context) bool {
 			}
 		}
 		return e.say(record.Reason{Rule: "registry", Verdict: record.Deny, Code: record.CodeNotAvailable, Private: why})
+	}
+	if e.as != nil {
+		tool = e.as
 	}
 	e.tool = tool
 	if scope, ok := e.a.admits(tool, e.caller); !ok {
@@ -318,6 +322,9 @@ func (e *evaluation) input() *policy.Input {
 		Time:    e.now,
 		Limits:  policy.Limits{},
 		Origins: e.originsOf(),
+	}
+	if s := e.server; s != nil && s.Network != nil {
+		in.Tool.Network = s.Network[0].Name
 	}
 	if e.tool.Pin != nil {
 		in.Tool.Annotations = e.tool.Pin.Annotations

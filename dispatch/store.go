@@ -148,6 +148,10 @@ type Reader interface {
 	// name on, at most n.
 	Counters(ctx context.Context, tenant record.TenantID, after record.Counter, n int) ([]Counted, error)
 
+	// Held returns lineages of a tenant that an alert holds, in the order of their IDs
+	// from after the given one, at most n.
+	Held(ctx context.Context, tenant record.TenantID, after record.LineageID, n int) ([]record.Lineage, error)
+
 	// Asked returns what a person may answer. It looks through a bounded number of
 	// other people's questions.
 	Asked(ctx context.Context, q AskedQuery) (Asked, error)

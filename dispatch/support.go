@@ -177,6 +177,9 @@ func (b *Boundary) support(ctx context.Context, of *evaluation, tool *registry.T
 	e.call.Supports = of.call.ID
 	e.normalise(tool)
 	e.identify(tool)
+	if own, _ := of.a.Registry.Tool(tool.Name); own != tool {
+		e.as = tool // a dry run: a read, from whose record no equal call is answered
+	}
 	e.call.Attempts = 1
 	d := e.evaluate(ctx)
 	if e.moved != nil {

@@ -33,7 +33,7 @@ func (a Answer) Text() string {
 	}
 	first := "Denied: "
 	switch a.Code {
-	case record.CodeRateLimited, record.CodeLimitReached:
+	case record.CodeRateLimited, record.CodeLimitReached, record.CodeHeld:
 		first = "Denied for now: "
 	case record.CodeRejected:
 		first = "Rejected by a person: "
@@ -57,6 +57,8 @@ func (a Answer) denied(tool string) (why, then string) {
 	case record.CodePrivateAddress:
 		return "this address cannot be reached from here, in any spelling.",
 			"Do not try others of its kind; ask the user for a public https link."
+	case record.CodeHeld:
+		return "an operator looks at what was done in this conversation, and until then nothing in it may change anything.", "Do not try it in other words. Tools that only read still work. Tell the user; ask again once an operator has lifted it."
 	case record.CodeNoSuchTarget:
 		return "what this call of " + tool + " names is not there for the user you act for" + because(a.Note) + ".",
 			"Do not try other values; ask the user which one they mean."

@@ -16,6 +16,8 @@ type Use struct {
 	Tool      string            // where it is a tool's
 	Principal *record.Principal // where it is a principal's
 	Lineage   record.LineageID  // where it is a lineage's
+	Run       record.RunID      // where it is a turn's
+	Turn      string            // and which
 	Target    string            // where it is a target's: its digest
 	Currency  string            // where it is money; Used and Most are then millionths
 	Used      int64
@@ -40,6 +42,9 @@ var kinds = map[string]struct {
 	"alone_sum":         {"autonomous_limit.per_target", []string{"tool", "issuer", "subject", "target"}},
 	"alone_count":       {"autonomous_limit.count", []string{"tool", "issuer", "subject"}},
 	"open":              {"proposals_open", []string{"lineage"}},
+	"events":            {"quota.events", nil},
+	"open_turn":         {"proposals_open_turn", []string{"run", "turn"}},
+	"open_principal":    {"proposals_open_principal", []string{"issuer", "subject"}},
 }
 
 // use reads a counter. It is false for one that is not shown: of a support call, of
@@ -58,6 +63,10 @@ func (b *Boundary) use(a *active, c Counted, now time.Time) (Use, bool) {
 			u.Tool = parts[i]
 		case "lineage":
 			u.Lineage = record.LineageID(parts[i])
+		case "run":
+			u.Run = record.RunID(parts[i])
+		case "turn":
+			u.Turn = parts[i]
 		case "currency":
 			u.Currency = parts[i]
 		case "target":
@@ -104,6 +113,13 @@ func (b *Boundary) bound(u *Use, what string, t *registry.Tool) {
 		limit(b.limits.CallsPerRun)
 	case "open":
 		limit(b.limits.ProposalsOpen)
+	case "events":
+		limit(b.limits.Quota.Events)
+		u.Window = b.limits.Quota.Window
+	case "open_turn":
+		limit(b.limits.OpenInTurn)
+	case "open_principal":
+		limit(b.limits.OpenOfOne)
 	case "money_run":
 		money(b.limits.MoneyPerRun)
 	case "money_day":
@@ -145,7 +161,8 @@ func (b *Boundary) Usage(ctx context.Context, c identity.Caller, run record.RunI
 		lineage = r.Lineage
 	}
 	p := owner.Principal
-	counters := []record.Counter{record.CounterFor("run", string(lineage)), record.CounterFor("open", string(lineage))}
+	counters := []record.Counter{record.CounterFor("run", string(lineage)), record.CounterFor("open", string(lineage)),
+		record.CounterFor("open_principal", p.Issuer, p.Subject)}
 	for currency := range b.limits.MoneyPerRun {
 		counters = append(counters, record.CounterFor("money_run", string(lineage), currency))
 	}

@@ -24,6 +24,7 @@ const resolveTime = 3 * time.Second
 type Dialer struct {
 	Resolver Resolver       // nil: no name is found
 	Networks []netip.Prefix // private networks that may be reached
+	Zones    Zones          // beyond these nothing is reached; nil: no such bound
 	// Dial makes the connection to a checked address; nil: a plain net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -46,6 +47,9 @@ func (d *Dialer) addresses(ctx context.Context, host string) ([]netip.Addr, *Ref
 	for i, a := range found {
 		if !Public(a) && !within(a, d.Networks) {
 			return nil, private("the name has an address in a private or special range")
+		}
+		if !d.Zones.Hold(a) {
+			return nil, private("the name has an address outside of " + d.Zones.Names())
 		}
 		found[i] = a.Unmap()
 	}

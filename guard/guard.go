@@ -104,6 +104,7 @@ func (v value) text() (string, *Refusal) {
 type World struct {
 	Resolver  Resolver // nil: every name that must be resolved is refused
 	Files     []string // files and folders of Placet itself (rule K2)
+	Zones     Zones    // what the tool may reach, beside what its guards say
 	Listeners []string // host:port where Placet itself listens (rule K2)
 }
 

@@ -189,7 +189,7 @@ func (u toHost) examine(ctx context.Context, v value, w World) *Refusal {
 // listener of Placet itself is ever reached, whatever networks are allowed (rule
 // K2); port "" stands for any.
 func (h hosts) resolves(ctx context.Context, n hostname, port string, w World) *Refusal {
-	d := Dialer{Resolver: w.Resolver, Networks: h.networks}
+	d := Dialer{Resolver: w.Resolver, Networks: h.networks, Zones: w.Zones}
 	addresses, refusal := d.addresses(ctx, n.name)
 	if refusal != nil {
 		return refusal

@@ -49,7 +49,7 @@ registry: [tools.yaml]
 permissions: {read: ["group:readers"]}
 policy: {layers: [{name: said, files: policy, for: {tools: [said]}}]}
 approvals: {wait: %s, default: {approvers: ["group:leads"]}}
-runs: {calls_per_run: 10000, calls_per_turn: 10000, proposals_open: 10000}
+runs: {calls_per_run: 10000, calls_per_turn: 10000, proposals_open: 10000, proposals_open_turn: 10000, proposals_open_principal: 10000}
 `
 
 // rule says what its call tells it to say, so that a row can have any verdict.

@@ -151,6 +151,14 @@ func (p Person) Expires() time.Time {
 // Operates reports whether the person may change what is enforced.
 func (p Person) Operates() bool { return p.v != nil && p.operates }
 
+// Operator is the person in that role; nobody, if they have not the permission.
+func (p Person) Operator() Operator {
+	if !p.Operates() {
+		return Operator{}
+	}
+	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String()}}
+}
+
 // Reads reports whether the person may see what operators see.
 func (p Person) Reads() bool { return p.v != nil && (p.reads || p.operates) }
 

@@ -170,6 +170,7 @@ func callRows() []row {
 		{name: "report without the lease", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/report", `{"attempt":1,"secret":"{call}","outcome":"succeeded"}`), lacks: mine},
 		{name: "reconcile", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/reconcile", `{"outcome":"succeeded","evidence":"the desk's book"}`),
 			may: who{"operator"}, done: became("succeeded")},
+		{name: "lift", door: operating, object: asked, ask: to(post, "/v1/runs/{run}/lift", `{"reason":"looked at"}`), lacks: who{"operator"}},
 		{name: "void-answers", door: operating, object: approved, ask: to(post, "/v1/approvals/void", `{"issuer":"urn:placet:dev","subject":"lena","reason":"left"}`),
 			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true},
 	}
@@ -319,6 +320,7 @@ func otherRows() []row {
 		// An operator removes passkeys of their own tenant; here nobody has any.
 		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "list-held", door: reading, object: asked, ask: to(get, "/v1/held"), may: readers, own: strangers, unlike: true},
 		{name: "list-alerts", door: reading, object: asked, ask: to(get, "/v1/alerts"), may: readers, own: strangers, unlike: true},
 		{name: "show-me", door: viewing, object: asked, ask: to(get, "/v1/me"), own: the(proposers, persons, readers, strangers), unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},

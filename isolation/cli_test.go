@@ -109,6 +109,8 @@ func commands() []row {
 			ask: of("runs", "transfer", "{run}", "--issuer", "urn:placet:dev", "--subject", "carla", "--agent", "bot")},
 		{name: "runs delegate", door: proposing, object: asked, ask: of("runs", "delegate", "{run}"), lacks: mine, columns: asProposer},
 		{name: "runs withdraw", door: proposing, object: asked, ask: of("runs", "withdraw", "{run}"), lacks: mine, columns: asProposer},
+		{name: "runs held", door: reading, object: asked, ask: of("runs", "held"), own: the(readers, strangers), columns: asOperator},
+		{name: "runs lift", door: operating, object: asked, ask: of("runs", "lift", "{run}", "--reason", "looked at"), lacks: who{"operator"}, columns: asOperator},
 		{name: "approvals list", door: viewing, object: asked, ask: of("approvals", "list", "--limit", "500"), may: the(seers, who{"approver"}),
 			own: the(proposers, persons, strangers).but(append(mine, "approver")...), done: only(the(seers, who{"approver"}), theApproval), unlike: true, columns: the(asReader, asAnswerer)},
 		{name: "approvals show", door: viewing, object: asked, ask: of("approvals", "show", "{approval}"), may: the(seers, who{"approver"}), done: theCall, columns: the(asReader, asAnswerer)},

@@ -91,7 +91,7 @@ registry: [tools.yaml]
 workloads:
   orchestrator: {key: "file:orchestrator.hash", permissions: [propose, vouch]}
 permissions: {operate: ["group:ops"], read: ["group:readers"]}
-runs: {calls_per_run: 100000, calls_per_turn: 100000, proposals_open: 10000}
+runs: {calls_per_run: 100000, calls_per_turn: 100000, proposals_open: 10000, proposals_open_turn: 10000, proposals_open_principal: 10000}
 approvals: {wait: 1500ms}
 telemetry: {log: error}
 `
@@ -120,7 +120,7 @@ func newWorld(t testing.TB) *world {
 	desk := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newDesk(w.ledger) },
 		&mcp.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(desk.Close)
-	w.write("placet.yaml", files)
+	w.write("placet.yaml", files+w.models())
 	w.write("tools.yaml", fmt.Sprintf(tools, desk.URL))
 	key := w.mustRun("keys", "new", "orchestrator.hash")
 	w.write("here.json", `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)

@@ -20,6 +20,7 @@ type Lineage struct {
 	entries []Entry
 	fields  int
 	tokens  map[uint32]int64 // where a token first stood in labelled text
+	sources map[int64]source // of the material in which some token first stood
 	secrets map[uint32]struct{}
 	ends    []string
 	full    int64 // since when it has read more than the index holds; 0: it has not
@@ -47,7 +48,7 @@ const maxEnds = 24
 
 // New makes an empty index; salt is the lineage's own.
 func New(salt []byte) *Lineage {
-	return &Lineage{salt: salted(slices.Clone(salt)), tokens: map[uint32]int64{}, secrets: map[uint32]struct{}{}}
+	return &Lineage{salt: salted(slices.Clone(salt)), tokens: map[uint32]int64{}, sources: map[int64]source{}, secrets: map[uint32]struct{}{}}
 }
 
 // Seq is the last material that the index holds.
@@ -134,6 +135,7 @@ func (l *Lineage) entry(seq int64, e Entry) {
 	unpack(e.Tokens, func(t uint32) {
 		if _, ok := l.tokens[t]; !ok && room() {
 			l.tokens[t] = seq
+			l.sources[seq] = source{e.Call, e.Tool}
 		}
 	})
 	e.Tokens, e.Secrets = "", ""
@@ -288,4 +290,34 @@ func (l *Lineage) HasTyped(p record.Principal) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return slices.ContainsFunc(l.typed, func(t *typed) bool { return t.principal == p })
+}
+
+// source is the call, and its tool, whose result brought a material.
+type source struct {
+	call record.CallID
+	tool string
+}
+
+// labelledBy names the call in whose result a value stood first, where it is one: every
+// word of it came with the same result, and the index holds all that was read before.
+func (l *Lineage) labelledBy(value string) source {
+	w := words(fold(value))
+	var at int64
+	same := func(text string) bool {
+		first, ok := l.tokens[l.salt.token(text)]
+		if !ok || l.full > 0 && l.full < first || at != 0 && at != first {
+			return false
+		}
+		at = first
+		return true
+	}
+	if len(w) == 1 && !same(w[0]) {
+		return source{}
+	}
+	for i := range len(w) - 1 {
+		if !same(w[i] + " " + w[i+1]) {
+			return source{}
+		}
+	}
+	return l.sources[at]
 }

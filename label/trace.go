@@ -388,14 +388,11 @@ func (t *tracer) names() {
 				continue
 			}
 			given++
-			from, mine := record.FromUser, t.l.inUsersWords(t.c, v)
-			if !mine {
-				ok, from = false, record.FromUnknown
-				if t.l.labelledBefore(v.text, 1<<62) {
-					from = record.FromLabelled
-				}
+			f := found{from: record.FromUser, ok: t.l.inUsersWords(t.c, v)}
+			if !f.ok {
+				ok, f = false, t.l.whence(found{from: record.FromUnknown}, v.text)
 			}
-			t.say(v, "name", found{from: from, ok: mine}, false, false)
+			t.say(v, "name", f, false, false)
 		}
 	}
 	if t.out.Named = given > 0 && ok; !t.out.Named {
@@ -487,6 +484,8 @@ func (l *Lineage) origin(c Call, t Target, text string) found {
 func (l *Lineage) whence(f found, text string) found {
 	if !f.ok && l.labelledBefore(text, 1<<62) {
 		f.from = record.FromLabelled
+		by := l.labelledBy(text)
+		f.call, f.tool = by.call, by.tool
 	}
 	return f
 }

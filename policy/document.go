@@ -35,6 +35,7 @@ type toolDocument struct {
 	Version     string          `json:"version"`
 	Method      string          `json:"method"`
 	Flags       flagsDocument   `json:"flags"`
+	Network     string          `json:"network"`
 	Annotations json.RawMessage `json:"annotations"`
 }
 
@@ -104,7 +105,7 @@ func (in *Input) MarshalJSON() ([]byte, error) {
 	d := document{
 		Version: InputVersion,
 		Tool: toolDocument{in.Tool.Name, in.Tool.Server, in.Tool.Version, in.Tool.Reached(),
-			flagsDocument(in.Tool.Flags), object(in.Tool.Annotations)},
+			flagsDocument(in.Tool.Flags), in.Tool.Network, object(in.Tool.Annotations)},
 		Args:    object(in.Args),
 		Amounts: map[string]json.Number{},
 		Principal: principalDocument{
@@ -175,7 +176,7 @@ func (in *Input) UnmarshalJSON(text []byte) error {
 
 func (d *document) input() Input {
 	in := Input{
-		Tool: Tool{d.Tool.Name, d.Tool.Server, d.Tool.Version, d.Tool.Method, Flags(d.Tool.Flags), object(d.Tool.Annotations)},
+		Tool: Tool{d.Tool.Name, d.Tool.Server, d.Tool.Version, d.Tool.Method, Flags(d.Tool.Flags), d.Tool.Network, object(d.Tool.Annotations)},
 		Args: object(d.Args),
 		Principal: Principal{
 			Principal: record.Principal{Issuer: d.Principal.Issuer, Subject: d.Principal.ID},

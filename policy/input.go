@@ -41,6 +41,7 @@ type Tool struct {
 	Version     string // digest of the registry entry with its pin
 	Method      string // the MCP method by which it is reached; "" is tools/call
 	Flags       Flags
+	Network     string          // the network that its server is in; "" where the registry does not say
 	Annotations json.RawMessage // the server's hints, a JSON object; nothing here is a promise. nil is {}
 }
 

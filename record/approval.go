@@ -22,6 +22,7 @@ type Approval struct {
 	Version  int64         `json:"version"`
 	Answers  []Reply       `json:"answers"`
 	Replaces ApprovalID    `json:"replaces,omitempty"` // the voided question this one takes the place of (rule D3)
+	Preview  *Preview      `json:"preview,omitempty"`  // what a dry run showed; nil: the tool has none
 	Asked    time.Time     `json:"asked_at"`
 	Expires  time.Time     `json:"expires_at"`
 	Changed  time.Time     `json:"changed_at"`

@@ -22,7 +22,7 @@ type Facts struct {
 	Run       *RunMove
 	Call      *CallMove
 	Premise   *Premise
-	Charges   []Charge // of the call's tenant; refused with RefusedLimit
+	Charges   []Charge // of the change's tenant; refused with RefusedLimit
 	Release   []Charge // given back
 	Approvals []ApprovalMove
 	Rejection *Rejection

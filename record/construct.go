@@ -17,6 +17,8 @@ type Step struct {
 	Charges  []Charge
 	Route    Route        // how it reached dispatch, where that is not how it was proposed
 	OpenCap  int64        // the lineage's cap on waiting calls; 0: none
+	OpenTurn int64        // the turn's
+	OpenBy   int64        // the principal's
 	Lineage  *LineageMove // what the step adds to the lineage; nil or empty: nothing
 	Holder   canon.Digest // of an attempt that is handed to its caller: who may report (rule E6)
 	Labels   []string     // of it, the labels that the lineage did not carry
@@ -57,8 +59,25 @@ func walk(c Call, by Cause, at time.Time, path ...State) (Call, []State, error) 
 	return c, path, nil
 }
 
-// openCounter counts a lineage's waiting calls.
-func (c Call) openCounter() Counter { return CounterFor("open", string(c.Lineage)) }
+// open are the counters of waiting calls: of the lineage, of the turn that the call was
+// proposed in, and of the principal (rule J3). A limit of 0 is none.
+func (c Call) open(s Step) []Charge {
+	out := make([]Charge, 0, 3)
+	for _, cap := range []struct {
+		counter Counter
+		limit   int64
+	}{
+		{CounterFor("open", string(c.Lineage)), s.OpenCap},
+		{CounterFor("open_turn", string(c.Run), c.Turn.String()), s.OpenTurn},
+		{CounterFor("open_principal", c.Principal.Issuer, c.Principal.Subject), s.OpenBy},
+	} {
+		if cap.limit <= 0 {
+			cap.limit = math.MaxInt64 // counted all the same: another configuration may give it one
+		}
+		out = append(out, Charge{Counter: cap.counter, Amount: 1, Limit: cap.limit, Code: CodeLimitReached})
+	}
+	return out
+}
 
 // finish builds the facts every call change shares: the guarded move, the count
 // of waiting calls, the premise and the charges.
@@ -80,10 +99,10 @@ func finish(before, after Call, s Step, events []Event) Facts {
 		f.Events = append(f.Events, after.labelled(s.Who, s.At, s.Labels))
 	}
 	switch {
-	case before.State == None && after.State.Waiting() && s.OpenCap > 0:
-		f.Charges = append(slices.Clone(f.Charges), Charge{Counter: after.openCounter(), Amount: 1, Limit: s.OpenCap, Code: CodeLimitReached})
+	case before.State == None && after.State.Waiting():
+		f.Charges = append(slices.Clone(f.Charges), after.open(s)...)
 	case before.State.Waiting() && !after.State.Waiting():
-		f.Release = append(f.Release, Charge{Counter: after.openCounter(), Amount: 1})
+		f.Release = append(f.Release, before.open(s)...)
 	}
 	return f
 }

@@ -2,6 +2,8 @@ package record
 
 import (
 	"time"
+
+	"github.com/placet-dev/placet/canon"
 )
 
 // Verdict is what was decided on a call. Its zero value is none of them, and
@@ -69,6 +71,7 @@ const (
 	CodeInvalidArguments Code = "invalid_arguments"
 	CodeGuardRefused     Code = "guard_refused"
 	CodePrivateAddress   Code = "private_address" // an address that cannot be reached from here, in any spelling
+	CodeHeld             Code = "lineage_held"    // an operator must lift it first
 	CodeNoSuchTarget     Code = "no_such_target"  // absent and not yours look alike (rule C5)
 	CodePolicyDenied     Code = "policy_denied"
 	CodePolicyAsks       Code = "policy_asks"
@@ -130,6 +133,7 @@ type ApprovalRule struct {
 	Self    bool           `json:"self"`              // the principal may answer; only if all parts permit
 	Passkey bool           `json:"passkey,omitempty"` // a yes counts only if it is signed with a passkey; any part's demand
 	Reason  bool           `json:"reason,omitempty"`  // every answer must say why
+	Preview canon.Digest   `json:"preview,omitzero"`  // of what a dry run showed when it was asked
 }
 
 // ApprovalPart is one rule's demand.

@@ -54,8 +54,12 @@ const (
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
+	EventHeld   EventKind = "lineage_held"   // an alert holds back what a lineage would change
+	EventLifted EventKind = "lineage_lifted" // an operator took the hold away
+
 	EventModelAsked    EventKind = "model_asked"    // a request went to a model's provider
 	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
+	EventHistory       EventKind = "history"        // a history that went to a model has findings
 
 	EventRefused    EventKind = "refused"        // a request that became no call
 	EventForeign    EventKind = "foreign"        // somebody named a run or a call of somebody else: they were told that there is none

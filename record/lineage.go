@@ -45,11 +45,12 @@ type Mark struct {
 type Lineage struct {
 	Tenant  TenantID       `json:"tenant"`
 	ID      LineageID      `json:"id"`
-	Version int64          `json:"version"` // rises with every new label and every payment
+	Version int64          `json:"version"` // rises with every new label, every payment, and every hold and its lift
 	Seq     int64          `json:"seq"`     // of its newest material
 	Salt    []byte         `json:"salt,omitempty"`
 	Marks   []Mark         `json:"marks,omitempty"`
 	Paid    map[string]int `json:"paid,omitempty"`
+	Hold    *Held          `json:"hold,omitempty"` // an alert put it there; nil: not held
 }
 
 // Labels are the labels that count at a time. lasts is how long a mark counts; zero: for good.
@@ -95,7 +96,7 @@ type Material struct {
 	Counts bool `json:"-"` // decisions that did not see it do not stand: what a user typed
 }
 
-// LineageMove adds to a lineage. Nothing in it takes anything away.
+// LineageMove adds to a lineage. Nothing in it takes anything away but an operator's lift.
 type LineageMove struct {
 	Tenant   TenantID
 	ID       LineageID
@@ -103,6 +104,8 @@ type LineageMove struct {
 	Marks    []Mark
 	Pays     []string
 	Material []Material
+	Hold     *Held // put on, unless the lineage is held already
+	Lift     bool  // taken off
 }
 
 // Apply adds a move to a lineage. It is what stores do with one.
@@ -136,6 +139,14 @@ func (l Lineage) Apply(m LineageMove) Lineage {
 		l.Paid = paid
 		l.Version++
 	}
+	if m.Hold != nil && l.Hold == nil {
+		l.Hold = m.Hold
+		l.Version++
+	}
+	if m.Lift && l.Hold != nil {
+		l.Hold = nil
+		l.Version++
+	}
 	for _, material := range m.Material {
 		if l.Seq++; material.Counts {
 			l.Version++
@@ -146,7 +157,7 @@ func (l Lineage) Apply(m LineageMove) Lineage {
 
 // Empty reports whether the move adds nothing.
 func (m *LineageMove) Empty() bool {
-	return m == nil || len(m.Marks)+len(m.Pays)+len(m.Material) == 0
+	return m == nil || len(m.Marks)+len(m.Pays)+len(m.Material) == 0 && m.Hold == nil && !m.Lift
 }
 
 // labelled is the event of new labels; fresh are those that the lineage did not carry.

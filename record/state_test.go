@@ -236,6 +236,7 @@ func TestBindingCoversEverything(t *testing.T) {
 		},
 		"purpose":    func(c *record.Call, _ *record.ApprovalRule, _ *time.Time, _ *string) { c.Purpose = "x" },
 		"quorum":     func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Parts[0].Quorum = 2 },
+		"preview":    func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Preview = canon.Of("x") },
 		"self":       func(_ *record.Call, r *record.ApprovalRule, _ *time.Time, _ *string) { r.Self = true },
 		"expiry":     func(_ *record.Call, _ *record.ApprovalRule, e *time.Time, _ *string) { *e = e.Add(time.Microsecond) },
 		"decided by": func(_ *record.Call, _ *record.ApprovalRule, _ *time.Time, by *string) { *by = "sha256:b" },

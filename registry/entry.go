@@ -10,6 +10,7 @@ import (
 // File is the shape of tools.yaml.
 type File struct {
 	Version  int                           `yaml:"version,required" doc:"Version of this file's format: 1."`
+	Networks yamlfile.Entries[[]string]    `yaml:"networks" doc:"Parts of the network, by name: blocks of addresses. public, every public address, is always there."`
 	Servers  yamlfile.Entries[ServerEntry] `yaml:"servers" doc:"Where tools run, by name."`
 	Defaults Defaults                      `yaml:"defaults" doc:"What the tools of this file get where their entry says nothing."`
 	Tools    yamlfile.Entries[Entry]       `yaml:"tools" doc:"Every tool that exists, by its one name."`
@@ -44,13 +45,13 @@ type ServerEntry struct {
 	InputRequired bool          `yaml:"input_required" doc:"The server may ask the user back during a call."`
 	Sampling      bool          `yaml:"sampling" doc:"The server may ask the client's model during a call; needs input_required."`
 	DispatchToken bool          `yaml:"dispatch_token" doc:"Calls carry a dispatch token, which the server verifies."`
+	Network       string        `yaml:"network" doc:"url, operations: the one of networks that it is in. Placet connects to it at no other address."`
 	Credential    string        `yaml:"credential" doc:"Credential profile that calls carry, one of credentials in placet.yaml."`
 	Lease         bool          `yaml:"lease" doc:"A framework runs the tools itself, under a lease."`
 
 	SameUser yamlfile.Later `yaml:"same_user" doc:"The command may run as Placet's own user."`
 	Sandbox  yamlfile.Later `yaml:"sandbox" doc:"How the command is confined."`
 	Egress   yamlfile.Later `yaml:"egress" doc:"Where the command may connect to."`
-	Network  yamlfile.Later `yaml:"network" doc:"Network zone of the server."`
 }
 
 // Hints names what people write for a key.
@@ -113,6 +114,8 @@ type Entry struct {
 	Directory  yamlfile.Entries[DirectoryEntry] `yaml:"directory" doc:"By argument, look-ups whose values count as the operator's."`
 	LinksFrom  []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
 	Compensate CompensateEntry                  `yaml:"compensate" doc:"The tool that undoes it, shown to operators for calls that had their effect or may have had it. Nobody proposes it."`
+	DryRun     DryRunEntry                      `yaml:"dry_run" doc:"How its effect is previewed for approvers, when the question is opened: by a tool that only reads, or by this one with an argument that makes it only read."`
+	Network    []string                         `yaml:"network" doc:"Networks that it may reach, its server's among them: what its url and host arguments name must be there too. Without it, all."`
 	Given      GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
 
 	Schema     string     `yaml:"schema" doc:"For tools that a framework runs: file with the JSON Schema of the arguments, beside this one. Its title and description are the tool's."`
@@ -121,8 +124,6 @@ type Entry struct {
 	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	DryRun        yamlfile.Later `yaml:"dry_run" doc:"How the effect is previewed."`
-	Network       yamlfile.Later `yaml:"network" doc:"Network zones it may reach."`
 	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
 	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`
 	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile of its calls."`

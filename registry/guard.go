@@ -118,6 +118,7 @@ func (t *Tool) AcceptArguments(canonical []byte, o record.Owner) ([]byte, *guard
 // ExamineArguments looks whether accepted arguments may be used in the world as
 // it is now.
 func (t *Tool) ExamineArguments(ctx context.Context, accepted []byte, o record.Owner, w guard.World) *guard.Refusal {
+	w.Zones = t.Network
 	return t.instead(guard.Examine(ctx, t.rules, accepted, o, w))
 }
 

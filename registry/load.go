@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/yamlfile"
 )
@@ -103,7 +104,7 @@ func LockPath(file string) string {
 
 // Parse is Load for texts that are already read.
 func Parse(sources []Source, o Options) (*Snapshot, error) {
-	b := &builder{options: o, snapshot: newSnapshot(o.Environment), tools: map[string]string{}, schemas: map[canon.Digest]*schema{}}
+	b := &builder{options: o, snapshot: newSnapshot(o.Environment), tools: map[string]string{}, schemas: map[canon.Digest]*schema{}, zones: map[string]guard.Zone{}}
 	files, locks := make([]File, len(sources)), make([]*Lock, len(sources))
 	for i, s := range sources {
 		b.problems = append(b.problems, yamlfile.Decode(s.Name, s.Text, &files[i])...)
@@ -113,6 +114,9 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 	}
 	if len(b.problems) > 0 {
 		return nil, b.problems
+	}
+	for _, f := range files {
+		b.networks(f)
 	}
 	for i, f := range files {
 		b.servers(f, locks[i], sources[i].Folder)
@@ -126,6 +130,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 	b.complete()
 	b.lookups()
 	b.others()
+	b.dryRuns()
 	if len(b.problems) > 0 {
 		return nil, b.problems.Sorted()
 	}
@@ -140,8 +145,9 @@ type builder struct {
 	problems yamlfile.Problems
 	tools    map[string]string        // name to place, also of tools for other environments
 	schemas  map[canon.Digest]*schema // compiled, by text
-	asked    []asked                  // guards whose look-ups are checked at the end
-	mentions []mention                // entries that name other tools, checked at the end
+	zones    map[string]guard.Zone
+	asked    []asked   // guards whose look-ups are checked at the end
+	mentions []mention // entries that name other tools, checked at the end
 
 	completions []completion // entries that complete others, finished at the end
 }

@@ -191,6 +191,9 @@ func (b *builder) checkNames(t *Tool, place yamlfile.Place, path string) {
 	if t.AutonomousLimit != nil {
 		check("autonomous_limit.argument", t.AutonomousLimit.Argument)
 	}
+	if d := t.DryRun; d != nil && d.Argument != "" {
+		check("dry_run.argument", d.Argument)
+	}
 	if c := t.Cost; c != nil && c.Argument != "" {
 		check("cost.argument", c.Argument)
 	}

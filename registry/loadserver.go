@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/placet-dev/placet/canon"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/yamlfile"
 )
 
@@ -28,6 +29,7 @@ func (b *builder) servers(f File, lock *Lock, folder string) {
 			Queries: beside(folder, e.Value.Queries), Operations: beside(folder, e.Value.Operations),
 		}
 		b.kind(e.Place, path, s, e.Value)
+		b.located(e.Place, path, s, e.Value.Network)
 		b.checkServer(e.Place, path, s)
 		b.pinServer(e.Place, path, s, lock)
 		s.Digest = serverDigest(s)
@@ -129,16 +131,17 @@ func serverDigest(s *Server) canon.Digest {
 		ToolsMaxAge   string
 		Pin           *ServerPin
 		// These came later: they leave the digests of servers without them.
-		DispatchToken bool   `json:",omitempty"`
-		Credential    string `json:",omitempty"`
-		Kind          Kind   `json:",omitempty"`
-		Queries       string `json:",omitempty"`
-		Database      string `json:",omitempty"`
-		Operations    string `json:",omitempty"`
-		Files         string `json:",omitempty"`
-		Sampling      bool   `json:",omitempty"`
+		DispatchToken bool        `json:",omitempty"`
+		Credential    string      `json:",omitempty"`
+		Kind          Kind        `json:",omitempty"`
+		Queries       string      `json:",omitempty"`
+		Database      string      `json:",omitempty"`
+		Operations    string      `json:",omitempty"`
+		Files         string      `json:",omitempty"`
+		Sampling      bool        `json:",omitempty"`
+		Network       guard.Zones `json:",omitempty"`
 	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken, s.Credential,
-		s.Kind, s.Queries, s.Database, s.Operations, s.Files.String(), s.Sampling})
+		s.Kind, s.Queries, s.Database, s.Operations, s.Files.String(), s.Sampling, s.Network})
 	if err != nil {
 		// Only text, numbers and booleans are encoded: this cannot fail, and if
 		// it did, an own digest for each load would void approvals, not keep them.

@@ -40,6 +40,7 @@ func (b *builder) fileTools(f File, lock *Lock, folder string) {
 			b.fail(e.Place, path, "is for tools of a server with queries")
 		}
 		b.lease(t, server, e.Value, folder, e.Place)
+		b.bounded(t, server, e.Place, e.Value.Network)
 		b.pinTool(t, lock)
 		b.finish(t)
 	}
@@ -88,6 +89,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.cost(t, e, place, path)
 	b.approval(t, e, place, path)
 	b.retry(t, e, place, path)
+	b.dryRun(t, e.DryRun, place, path)
 	if len(b.problems) > before {
 		return nil
 	}

@@ -123,7 +123,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}, CompensateEntry{}} {
+	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}, CompensateEntry{}, DryRunEntry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)
@@ -141,12 +141,12 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
 	for _, key := range []string{"reconcile", "record_arguments", "retention",
-		"dry_run", "network", "dispatch", "schedules",
+		"dispatch", "schedules",
 		"credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
 	later["tools.x.retry"] = tool("retry", "reconcile")
-	for _, key := range []string{"same_user", "sandbox", "egress", "network"} {
+	for _, key := range []string{"same_user", "sandbox", "egress"} {
 		later["servers.s."+key] = server(key, "x")
 	}
 	for path, text := range later {

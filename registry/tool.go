@@ -57,8 +57,10 @@ type Tool struct {
 	Observe             bool
 	Instead             string
 	Compensate          string // the tool that undoes it; "" for none
-	MaxRows             int    // of a named query; 0: the default
-	Unverified          bool   // leased though nothing verifies the dispatch token (rule E6)
+	DryRun              *DryRun
+	Network             guard.Zones // what it may reach; nil: everything
+	MaxRows             int         // of a named query; 0: the default
+	Unverified          bool        // leased though nothing verifies the dispatch token (rule E6)
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).
@@ -69,6 +71,7 @@ type Tool struct {
 	rules         []*guard.Guard // of Guards
 	input, output *schema
 	listed        json.RawMessage
+	previews      *Tool  // this tool with the argument that makes it a preview
 	taintStated   bool   // the entry says other than its marks do
 	normal        []byte // the canonical form that Digest covers, without the pin
 }
@@ -163,6 +166,7 @@ type Server struct {
 	InputRequired bool              // it may ask back during a call
 	Sampling      bool              // and what it asks may be for the client's model
 	DispatchToken bool              // calls carry a dispatch token, which it verifies
+	Network       guard.Zones       // the one zone that it is in; nil: not stated
 	Credential    string            // credential profile that calls carry; "" for none
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing

@@ -33,7 +33,7 @@ store: "sqlite:state.db"
 registry: [tools.yaml]
 policy: {timeout: 5s, layers: []}
 workloads: {orchestrator: {key: file:orchestrator.hash, permissions: [vouch]}}
-runs: {calls_per_run: 100000, calls_per_turn: 100000, proposals_open: 100000}
+runs: {calls_per_run: 100000, calls_per_turn: 100000, proposals_open: 100000, proposals_open_turn: 100000, proposals_open_principal: 100000}
 approvals: {wait: 1ms, default: {approvers: ["group:leads"]}}
 telemetry: {log: error}
 `

@@ -108,7 +108,7 @@ func TestPromise_P1_P5_KillNine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("placet.yaml", fmt.Sprintf("version: 1\nenvironment: test\nlisten: %s\nstore: sqlite:state.db\nregistry: [tools.yaml]\nruns: {calls_per_run: 100000, proposals_open: 10000}\n", port))
+	write("placet.yaml", fmt.Sprintf("version: 1\nenvironment: test\nlisten: %s\nstore: sqlite:state.db\nregistry: [tools.yaml]\nruns: {calls_per_run: 100000, proposals_open: 10000, proposals_open_turn: 10000, proposals_open_principal: 10000}\n", port))
 	write("tools.yaml", fmt.Sprintf("version: 1\nservers:\n  desk: {url: %q}\ntools:\n  act: {server: desk, scope: act, write: true, sources: [direct], approval: {when: asked}, per_minute: 0, concurrent: 0, timeout: 5s}\n", upstream.URL))
 	placetOutput(t, dir, "tools", "lock", "desk")
 	gateway := placetProcess(t, dir, "dev")

@@ -217,6 +217,9 @@ func (p *program) question(a api.ShownApproval) {
 		s.line("acts on", marked(t.Argument, cellChars)+" = "+inline(t.Value))
 	}
 	s.line("purpose", words(a.Call.Purpose))
+	if a.Preview != nil {
+		s.preview(*a.Preview)
+	}
 	if a.Since != nil {
 		s.changed(*a.Since)
 	}
@@ -292,6 +295,19 @@ func (s sheet) changed(c api.ChangedView) {
 		s.line("", fmt.Sprintf("  ⟦%d more⟧", c.Left))
 	}
 	s.line("", fmt.Sprintf("  the same: %d of the arguments", c.Same))
+}
+
+// preview prints what a dry run showed, as what it is: somebody else's text.
+func (s sheet) preview(v api.PreviewView) {
+	if v.Failed != "" {
+		s.line("preview", marked(v.Failed, valueChars))
+		return
+	}
+	text := quotedText(v.Text, valueChars)
+	if v.Left > 0 {
+		text += fmt.Sprintf(" ⟦%d more bytes were not kept⟧", v.Left)
+	}
+	s.line("preview", "by "+marked(v.Tool, cellChars)+", when it was asked: "+text)
 }
 
 func whoMay(part api.PartView) []string {

@@ -80,7 +80,7 @@ func TestQuestionIsShownAsData(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"id":"x","state":"pending","binding":"sha256:aa","call":{"tool":"t","arguments":{"id":"\u202e\u001b[2J"},` +
-			`"effect":"Close \u001b[8m","purpose":"\u009b1A\nbinding sha256:bb"},"targets":[],"rule":[],"answers":[]}`))
+			`"effect":"Close \u001b[8m","purpose":"\u009b1A\nbinding sha256:bb"},"preview":{"tool":"p","text":"would \u001b[2Jgo\nbinding sha256:bb"},"targets":[],"rule":[],"answers":[]}`))
 	}))
 	defer s.Close()
 	id, err := record.NewID("apr", record.Call{}.Proposed, zeros{})
@@ -91,8 +91,28 @@ func TestQuestionIsShownAsData(t *testing.T) {
 	if code != 0 || strings.ContainsAny(out, "\x1b\u009b\u202e") || strings.Contains(out, "\nbinding sha256:bb") {
 		t.Errorf("%d\n%q\n%s", code, out, errOut)
 	}
-	if !strings.Contains(out, "U+202E") || !strings.Contains(out, "Close ⟦U+001B") {
+	if !strings.Contains(out, "U+202E") || !strings.Contains(out, "Close ⟦U+001B") || !strings.Contains(out, `by p, when it was asked: "would ⟦U+001B`) {
 		t.Errorf("what is hidden must be seen:\n%s", out)
+	}
+}
+
+// What undoes a call is named where the server names it to who may read it, and nowhere
+// else.
+func TestCallsShowWhatUndoesThem(t *testing.T) {
+	for body, named := range map[string]bool{`,"operators":{"lineage":"l","compensate":"reverse_refund"}`: true, ``: false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"id":"x","state":"succeeded","tool":"refund","arguments":{},"reasons":[]` + body + `}`))
+		}))
+		id, err := record.NewID("call", record.Call{}.Proposed, zeros{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, errOut := inProcess(t, map[string]string{"PLACET_TOKEN": "x"}, "calls", "show", id, "--server", s.URL)
+		s.Close()
+		if code != 0 || strings.Contains(out, "reverse_refund") != named || strings.Contains(out, "undone by") != named {
+			t.Errorf("%d %s\n%s", code, out, errOut)
+		}
 	}
 }
 

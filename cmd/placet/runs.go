@@ -16,6 +16,8 @@ type runsCommand struct {
 
 	Transfer runsTransfer `cmd:"" help:"Give a run to another principal or agent: its waiting calls are canceled."`
 	Delegate runsDelegate `cmd:"" help:"Let a run act while its caller is away."`
+	Held     runsHeld     `cmd:"" help:"List lineages that an alert holds."`
+	Lift     runsLift     `cmd:"" help:"Lift the hold from a run's lineage."`
 	Withdraw runsWithdraw `cmd:"" help:"End a run's delegation."`
 
 	Resume runsResume `cmd:"" help:"Say where a run stands, from records; dispatches nothing."`

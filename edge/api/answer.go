@@ -49,7 +49,7 @@ func (a Answer) apart() (any, string, json.RawMessage) {
 // 202: accepted, and not finished.
 func surface(verdict record.Verdict, code record.Code, retry, result bool) int {
 	switch code {
-	case record.CodeRateLimited:
+	case record.CodeRateLimited, record.CodeHeld:
 		return http.StatusTooManyRequests
 	case record.CodeLimitReached:
 		if retry {

@@ -14,6 +14,7 @@ import (
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/edge/feed"
 	"github.com/placet-dev/placet/edge/oauth"
+	"github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -43,6 +44,7 @@ type door struct {
 	stream time.Duration
 
 	histories HistoryLimits
+	checked   func(*history.Transcript, []history.Finding, *history.Classification)
 	holding   chan struct{} // a place for each transcript that is held
 
 	feed    *feed.Feed
@@ -64,6 +66,9 @@ func build(o Options) *door {
 		mux: http.NewServeMux(),
 	}
 	d.histories = o.History.withDefaults()
+	if d.checked = o.Checked; d.checked == nil {
+		d.checked = func(*history.Transcript, []history.Finding, *history.Classification) {}
+	}
 	d.holding = make(chan struct{}, d.histories.Once)
 	if o.Boundary != nil {
 		d.feed = feed.New(o.Reader, o.Boundary.Moved, o.Log)
@@ -83,6 +88,7 @@ func build(o Options) *door {
 	d.registerPasskeys()
 	d.registerMe()
 	d.registerAlerts()
+	d.registerHeld()
 	d.registerHealth()
 	d.finishSpec()
 	return d

@@ -212,6 +212,7 @@ func (d *door) checkHistory(ctx context.Context, in *checkHistoryInput) (*histor
 		body := in.stream(d.histories.Bytes)
 		r, err := history.Check(body, history.Format(in.Format), history.Limits{Bytes: d.histories.Bytes + 1})
 		in.done()
+		d.checked(nil, r.Findings, nil)
 		return &historyReportOutput{Body: reportOf(r)}, cmp.Or(body.err, err)
 	}
 	text, release, err := d.collect(ctx, &in.Sent)
@@ -219,7 +220,7 @@ func (d *door) checkHistory(ctx context.Context, in *checkHistoryInput) (*histor
 		return nil, err
 	}
 	defer release()
-	report, _, err := examine(ctx, text, history.Format(in.Format), records)
+	report, _, err := d.examine(ctx, text, history.Format(in.Format), records)
 	return &historyReportOutput{Body: report}, err
 }
 
@@ -240,7 +241,7 @@ func (d *door) records(ctx context.Context, id string) (history.Records, error) 
 
 // examine checks a transcript and compares it with records, if there are any. It is
 // nil where it cannot be read; the report then says why.
-func examine(ctx context.Context, text []byte, format history.Format, records history.Records) (HistoryReport, *history.Transcript, error) {
+func (d *door) examine(ctx context.Context, text []byte, format history.Format, records history.Records) (HistoryReport, *history.Transcript, error) {
 	r, err := history.Check(bytes.NewReader(text), format, history.Limits{})
 	if err != nil {
 		return HistoryReport{}, nil, err
@@ -252,12 +253,14 @@ func examine(ctx context.Context, text []byte, format history.Format, records hi
 		return report, nil, nil
 	}
 	if err != nil || records == nil {
+		d.checked(t, r.Findings, nil)
 		return report, t, err
 	}
 	c, err := history.Classify(ctx, t, records)
 	if err != nil {
 		return report, nil, err
 	}
+	d.checked(t, r.Findings, c)
 	report.compare(c)
 	return report, t, nil
 }
@@ -408,7 +411,7 @@ func (d *door) resumeRun(ctx context.Context, in *resumeRunInput) (*resumedOutpu
 	if len(text) == 0 {
 		return out, nil
 	}
-	return out, out.Body.compare(ctx, in, text, d.boundary.RecordsFor(caller(ctx), r.Run))
+	return out, out.Body.compare(ctx, d, in, text, d.boundary.RecordsFor(caller(ctx), r.Run))
 }
 
 func openCalls(r dispatch.Resumed) []OpenCall {
@@ -424,8 +427,8 @@ func openCalls(r dispatch.Resumed) []OpenCall {
 }
 
 // compare adds the report of a transcript, and its repair.
-func (r *ResumedRun) compare(ctx context.Context, in *resumeRunInput, text []byte, records history.Records) error {
-	report, t, err := examine(ctx, text, history.Format(in.Format), records)
+func (r *ResumedRun) compare(ctx context.Context, d *door, in *resumeRunInput, text []byte, records history.Records) error {
+	report, t, err := d.examine(ctx, text, history.Format(in.Format), records)
 	if err != nil {
 		return err
 	}

@@ -177,6 +177,7 @@ func (h *house) tools() *local.Invoker {
 				return nil, ctx.Err()
 			}
 		},
+		"purge":   h.effect(nil),
 		"lost":    h.effect(errLost),
 		"scoped":  h.effect(nil),
 		"foreign": h.effect(nil),
@@ -219,6 +220,7 @@ func (h *house) registry(v *identity.Verifier) *registry.Snapshot {
 		"note":    {Write: true, Scope: "work", Sources: any, Approval: never, PerMinute: &two, Compensate: registry.CompensateEntry{Tool: "slow"}},
 		"refund":  {Destructive: true, Financial: true, Scope: "work", Sources: any, Approval: limited, Targets: []string{"order"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max}, Effect: "Refund {amount} on {order}"},
 		"slow":    {Write: true, Scope: "work", Sources: any, Approval: never},
+		"purge":   {Write: true, Scope: "work", Sources: any, Approval: ask, DryRun: registry.DryRunEntry{Tool: "look"}},
 		"lost":    {Write: true, Scope: "work", Sources: any, Approval: never, Compensate: registry.CompensateEntry{Tool: "note"}},
 		"scoped":  {Write: true, Scope: "rare", Sources: any, Approval: never},
 		"foreign": {Write: true, Callers: registry.CallersEntry{Agents: []string{"another"}}, Sources: any, Approval: never, Instead: "Use the SECRET-INSTEAD tool."},

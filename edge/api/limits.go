@@ -14,6 +14,8 @@ type UseView struct {
 	Tool      string            `json:"tool,omitempty"`
 	Principal *record.Principal `json:"principal,omitempty"`
 	Lineage   record.LineageID  `json:"lineage,omitempty"`
+	Run       record.RunID      `json:"run,omitempty" doc:"With turn, where it counts in one turn of a run."`
+	Turn      string            `json:"turn,omitempty"`
 	Target    string            `json:"target,omitempty" doc:"Digest of the targets that it counts for."`
 	Currency  string            `json:"currency,omitempty" doc:"Where it is money; amounts are then decimals of this currency."`
 	Used      string            `json:"used" doc:"A number, or a decimal where it is money."`
@@ -28,7 +30,7 @@ func useView(u dispatch.Use) UseView {
 		}
 		return record.MicrosText(n * 1_000_000)
 	}
-	v := UseView{Limit: u.Limit, Tool: u.Tool, Principal: u.Principal, Lineage: u.Lineage, Target: u.Target, Currency: u.Currency,
+	v := UseView{Limit: u.Limit, Tool: u.Tool, Principal: u.Principal, Lineage: u.Lineage, Run: u.Run, Turn: u.Turn, Target: u.Target, Currency: u.Currency,
 		Used: write(u.Used), Seconds: int64(u.Window.Seconds())}
 	if u.Bounded {
 		v.Most = write(u.Most)

@@ -39,6 +39,7 @@ type Boundary interface {
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
+	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
 	RecordsFor(identity.Caller, record.Run) history.Records
 	ResumeRun(context.Context, identity.Caller, record.RunID) (dispatch.Resumed, error)
@@ -111,6 +112,9 @@ type Options struct {
 	Stream time.Duration    // how long a stream lasts at most; 0: 10 min
 
 	History HistoryLimits // of transcripts
+	// Checked is told of every history that was checked: without the transcript where it
+	// was not held, without classes where it was not compared; nil: nobody is.
+	Checked func(*history.Transcript, []history.Finding, *history.Classification)
 }
 
 // ReloadOrder says what to do with the files as they are now.

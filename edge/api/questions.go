@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,6 +20,8 @@ type ShownApproval struct {
 	Environment string            `json:"environment,omitempty" doc:"Where it would run."`
 	Link        string            `json:"link,omitempty" doc:"Its page on the console."`
 	Since       *ChangedView      `json:"since,omitempty" doc:"How it differs from the last approved call of this tool, if the viewer may see that."`
+	Preview     *PreviewView      `json:"preview,omitempty" doc:"What a dry run showed when the question was opened, where the tool's entry names one. An answer covers it. Not told to the agent."`
+	Origins     []OriginView      `json:"origins" nullable:"false" doc:"Where the values come from, each place of an argument once. Not told to the agent."`
 	Newer       record.ApprovalID `json:"newer,omitempty" doc:"The question that took the place of this one."`
 }
 
@@ -30,6 +33,45 @@ type ChangedView struct {
 	Rows     []ChangedRow      `json:"rows" nullable:"false"`
 	Left     int               `json:"left" doc:"Differences that are not listed."`
 	Same     int               `json:"same" doc:"Arguments that are equal."`
+}
+
+// OriginView says where values of one argument come from.
+type OriginView struct {
+	Argument string             `json:"argument"`
+	Kind     string             `json:"kind,omitempty"`
+	From     record.ValueOrigin `json:"origin"`
+	Trusted  bool               `json:"trusted" doc:"It comes from the user, the operator or a selected record."`
+	Target   bool               `json:"target" doc:"It is what the call acts on; else it was found inside an argument."`
+	Hidden   bool               `json:"hidden,omitempty" doc:"It was found only after decoding."`
+	Call     record.CallID      `json:"call,omitempty" doc:"The call whose result it stood in, where it is one."`
+	Tool     string             `json:"tool,omitempty"`
+}
+
+func originViews(c record.Call) []OriginView {
+	out := []OriginView{}
+	for _, o := range c.Decision.Origins {
+		v := OriginView{o.Argument, o.Kind, o.From, o.Trusted, o.Target, o.Hidden, o.Call, o.Tool}
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// PreviewView is what a dry run showed: text from outside, to be shown as data.
+type PreviewView struct {
+	Tool   string        `json:"tool" doc:"What made it."`
+	Call   record.CallID `json:"call,omitempty" doc:"The support call that made it."`
+	Text   string        `json:"text,omitempty" doc:"What it returned. Nothing is decided by it."`
+	Left   int           `json:"left,omitempty" doc:"Bytes of it that were not kept."`
+	Failed string        `json:"failed,omitempty" doc:"Why there is none."`
+}
+
+func previewView(p *record.Preview) *PreviewView {
+	if p == nil {
+		return nil
+	}
+	return &PreviewView{Tool: p.Tool, Call: p.Call, Text: p.Text, Left: p.Left, Failed: question.NoPreview(p)}
 }
 
 // ChangedRow is one argument then and now, canonical; absent where it was not there.
@@ -45,11 +87,12 @@ func (d *door) shownApproval(ctx context.Context, v viewer, l dispatch.Loaded, e
 	if err != nil {
 		return nil, err
 	}
-	out := &shownApprovalOutput{Body: ShownApproval{ApprovalView: d.approvalView(l, v)}}
+	out := &shownApprovalOutput{Body: ShownApproval{ApprovalView: d.approvalView(l, v), Origins: []OriginView{}}}
 	if v.caller.Valid() {
 		return out, nil
 	}
 	b := &out.Body
+	b.Preview, b.Origins = previewView(l.Approval.Preview), originViews(l.Call)
 	if d.public != "" {
 		b.Link = d.public + "/console/approvals/" + string(l.Approval.ID)
 	}

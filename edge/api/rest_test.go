@@ -67,7 +67,7 @@ func TestToolsAndCallsAgree(t *testing.T) {
 			t.Errorf("tool: %+v", tool)
 		}
 	}
-	if got := strings.Join(names, " "); got != "look lost note refund slow" {
+	if got := strings.Join(names, " "); got != "look lost note purge refund slow" {
 		t.Errorf("tools: %s", got)
 	}
 }

@@ -44,6 +44,7 @@ func (o things) operations() []operation {
 		{"GET", "/v1/runs/" + o.run, "", "viewers", true},
 		{"POST", "/v1/runs/" + o.run + "/turns", `{}`, "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/end", `{}`, "callers", true},
+		{"POST", "/v1/runs/" + o.run + "/lift", `{"reason":"r"}`, "operators", true},
 		{"POST", "/v1/runs/" + o.run + "/transfer", `{"issuer":"urn:test","subject":"bert","agent":"bot"}`, "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/delegation", `{"until":"2999-01-01T00:00:00Z"}`, "callers", true},
 		{"DELETE", "/v1/runs/" + o.run + "/delegation", "", "callers", true},
@@ -93,6 +94,7 @@ func (o things) operations() []operation {
 		{"POST", "/v1/passkeys/revoke", `{"issuer":"urn:test","subject":"anna"}`, "operators", false},
 		{"GET", "/v1/overrides", "", "readers", false},
 		{"GET", "/v1/alerts", "", "readers", false},
+		{"GET", "/v1/held", "", "readers", false},
 	}
 }
 

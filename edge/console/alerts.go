@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -28,6 +29,43 @@ type alertRow struct {
 type alertsView struct {
 	Rows []alertRow
 	Next int64
+	Held []heldRow
+	Lift bool // this person may lift holds
+}
+
+// heldRow is a lineage that an alert holds.
+type heldRow struct {
+	Run  record.RunID
+	Rule string
+	Text folded
+	At   time.Time
+}
+
+// mostHeld is how many held lineages a page lists.
+const mostHeld = 100
+
+func (c *Console) heldOf(ctx context.Context, v viewer) (out []heldRow, err error) {
+	list, err := c.o.Reader.Held(ctx, v.person.Tenant(), "", mostHeld)
+	for _, l := range list {
+		out = append(out, heldRow{l.Hold.Run, strings.ReplaceAll(string(l.Hold.Rule), "_", " "), fold(l.Hold.Text, 200, 2000), l.Hold.At})
+	}
+	return out, err
+}
+
+// lift takes the hold from the lineage that the form names, for a person who operates.
+func (c *Console) lift(w http.ResponseWriter, r *http.Request, v viewer) error {
+	if !v.person.Operates() {
+		return absent()
+	}
+	id := record.RunID(r.PathValue("id"))
+	if !record.ValidID("run", string(id)) {
+		return absent()
+	}
+	if _, err := c.o.Boundary.Lift(r.Context(), v.person.Operator(), id, strings.TrimSpace(r.PostForm.Get("reason"))); err != nil {
+		return hide(err)
+	}
+	http.Redirect(w, r, home+"/alerts", http.StatusSeeOther)
+	return nil
 }
 
 // alerts lists what the rules over the log found, for readers.
@@ -41,7 +79,10 @@ func (c *Console) alerts(w http.ResponseWriter, r *http.Request, v viewer) error
 	if err != nil {
 		return err
 	}
-	var view alertsView
+	view := alertsView{Lift: v.person.Operates()}
+	if view.Held, err = c.heldOf(r.Context(), v); err != nil {
+		return err
+	}
 	for _, e := range events {
 		var b record.Body
 		if err := json.Unmarshal(e.Body, &b); err != nil || b.Alert == nil || e.Tenant != tenant {

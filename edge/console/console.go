@@ -115,6 +115,7 @@ func (c *Console) routes() {
 	in("/console/agents", c.agents)
 	form("/console/agents/fresh", c.startFresh)
 	in("/console/alerts", c.alerts)
+	form("/console/runs/{id}/lift", c.lift)
 	open("GET /console/live", c.live)
 }
 

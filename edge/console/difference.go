@@ -45,6 +45,7 @@ func differences(old, now side) []difference {
 	d.text("what the server offers (pin)", versionText(old.call.Tool.Pin), versionText(now.call.Tool.Pin))
 	d.text("why it is asked", asked(old.approval.Code), asked(now.approval.Code))
 	d.rule(old.approval.Rule, now.approval.Rule)
+	d.text("what the dry run showed", previewText(old.approval.Preview), previewText(now.approval.Preview))
 	d.reasons(old.decided.Reasons, now.decided.Reasons)
 	d.text("what decided it, as a digest", old.decided.DecidedBy, now.decided.DecidedBy)
 	if old.decided.DecidedBy != now.decided.DecidedBy && old.decided.Generation > 0 {

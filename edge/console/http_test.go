@@ -61,6 +61,22 @@ func TestRejectWithNote(t *testing.T) {
 	w.wantEffects(t)
 }
 
+// What a dry run showed stands on the page as text from outside; the yes runs the call
+// itself, once.
+func TestWhatWouldChange(t *testing.T) {
+	w := newWorld(t)
+	a := w.agent("anna", "purge", `{"title":"old rows"}`)
+	w.wantEffects(t)
+	lead := w.browser()
+	page := lead.signIn("lena", "/console/approvals/"+a.Approval)
+	page.want(t, 200, "What would change", "&lt;script&gt;alert(1)&lt;/script&gt;", "U+202E", "nothing was decided by it").without(t, "<script>alert", "\u202e")
+	lead.answers(a.Approval, "approve", page).want(t, 200)
+	w.back("anna", a)
+	w.wantEffects(t, `purge {"title":"old rows"}`)
+	other := w.agent("anna", "refund", refund1200)
+	lead.get("/console/approvals/"+other.Approval).want(t, 200).without(t, "What would change")
+}
+
 // What undoes a call is named to readers once it has had its effect, and to nobody
 // else; the page proposes nothing.
 func TestWhatUndoesACall(t *testing.T) {

@@ -38,6 +38,7 @@ type questionView struct {
 	Reasons     []reason
 	Targets     []named
 	Origins     []origin
+	Preview     *preview
 	Read        string // what the agent had read before
 	Arguments   node
 	Changed     *changed
@@ -166,6 +167,7 @@ func (c *Console) viewOf(ctx context.Context, v viewer, l dispatch.Loaded) (ques
 	for _, t := range l.Call.Targets {
 		view.Targets = append(view.Targets, named{t.Argument, b.value(t.Value, 1)})
 	}
+	view.Preview = previewOf(a.Preview)
 	view.Origins, view.Read = originsOf(l.Call), readText(l.Call.Decision.Labels)
 	for _, r := range a.Answers {
 		view.Answers = append(view.Answers, givenOf(r, v))

@@ -110,12 +110,19 @@ func useRowOf(u dispatch.Use) useRow {
 	if u.Bounded {
 		row.Most = write(u.Most)
 	}
-	for _, part := range []string{u.Tool, subjectOf(u.Principal), string(u.Lineage), u.Target} {
+	for _, part := range []string{u.Tool, subjectOf(u.Principal), string(u.Lineage), string(u.Run), turnOf(u.Turn), u.Target} {
 		if part != "" {
 			row.For = strings.TrimPrefix(row.For+", "+part, ", ")
 		}
 	}
 	return row
+}
+
+func turnOf(turn string) string {
+	if turn == "" {
+		return ""
+	}
+	return "turn " + turn
 }
 
 func subjectOf(p *record.Principal) string {

@@ -64,7 +64,8 @@ environment: production
 store: sqlite:state.db
 registry: [tools.yaml]
 permissions: {operate: ["group:platform"], read: ["group:auditors"]}
-runs: {calls_per_run: 10000, calls_per_turn: 10000, proposals_open: 10000}
+runs: {calls_per_run: 10000, calls_per_turn: 10000, proposals_open: 10000, proposals_open_turn: 10000, proposals_open_principal: 10000}
+alerts: {hold: [followed_by_calls]}
 `
 
 func newWorld(t testing.TB) *world { return newWorldAt(t, "") }
@@ -138,6 +139,10 @@ func (w *world) tools() []placet.Tool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.lines = append(w.lines, c.Tool+" "+string(c.Arguments))
+			if c.Tool == "purge" && strings.Contains(string(c.Arguments), `"dry_run":true`) { // changes nothing
+				w.lines = w.lines[:len(w.lines)-1]
+				return json.RawMessage("{\"would_remove\":\"<script>alert(1)</script>\u202e 3 rows\"}"), nil
+			}
 			if c.Tool == "echo" { // what came in comes back as a tool's own words
 				text, err := json.Marshal(string(c.Arguments))
 				return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), err
@@ -152,6 +157,7 @@ func (w *world) tools() []placet.Tool {
 			Effect: "Refund {amount} {currency} on order {order_id}", Approval: ask(registry.AboveLimit, 1), PerMinute: &zero}),
 		tool("anything", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Store {title}", PerMinute: &zero}),
 		tool("echo", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} for them", PerMinute: &zero}),
+		tool("purge", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Purge {title}", PerMinute: &zero, DryRun: registry.DryRunEntry{Argument: "dry_run"}}),
 		tool("both", registry.Entry{Approval: ask(registry.Always, 2), Effect: "Do {title} for two", PerMinute: &zero}),
 	}
 }

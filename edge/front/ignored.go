@@ -31,6 +31,10 @@ var families = []string{"X-Auth-Request-", "X-Amzn-Oidc-", "X-Amzn-Mtls-", "X-Go
 // servers take for the same name. Here it is another name, and counts for nothing.
 var misspelt = set("Placet-Workload", "Dpop")
 
+// ofModels are headers of the above that the door to model providers reads: its
+// clients put their token and their run there.
+var ofModels = set("X-Api-Key", "X-Goog-Api-Key", "X-Goog-Api-Client", "Placet-Run")
+
 func set(names ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range names {
@@ -87,7 +91,7 @@ func (i *Ignored) Counts() map[string]int64 {
 func (i *Ignored) Headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.Header {
-			if what := looksLike(name); what != "" {
+			if what := looksLike(name); what != "" && !(ofModels[name] && strings.HasPrefix(r.URL.Path, "/llm/")) {
 				for range values {
 					i.Note(what)
 				}

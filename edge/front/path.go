@@ -11,7 +11,8 @@ import (
 // have looked at another form of it, so there is only one form: letters, digits and
 // - . _ ~ between single slashes. No address of this server needs more. That leaves
 // out every escape (%2f, %5c, %2e, %00, also encoded twice), backslashes, NUL,
-// look-alikes of slash and dot, and segments that are empty or dots.
+// look-alikes of slash and dot, and segments that are empty or dots. Below /llm a colon
+// may stand in a segment: Gemini's paths have one.
 func Plain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !plainMethod(r.Method) || !plainPath(r.URL.EscapedPath()) || !plainPath(r.URL.Path) || !plainTarget(r) {
@@ -43,7 +44,7 @@ func plainPath(path string) bool {
 			return false
 		}
 		for i := range len(segment) {
-			if !unreserved(segment[i]) {
+			if !unreserved(segment[i]) && (segment[i] != ':' || !strings.HasPrefix(path, "/llm/")) {
 				return false
 			}
 		}

@@ -131,7 +131,7 @@ func newWorldOver(t testing.TB, change func(*edge.Options), upstream func(*ledge
 	}
 	snapshot := load(t, tools, invoker)
 	if w.boundary, err = dispatch.New(dispatch.Options{Store: w.store, Invoker: invoker, Clock: time.Now, Random: rand.Reader,
-		Limits: dispatch.Limits{CallsPerRun: 1 << 40, ProposalsOpen: 1 << 20}}); err != nil {
+		Limits: dispatch.Limits{CallsPerRun: 1 << 40, ProposalsOpen: 1 << 20, OpenInTurn: 1 << 20, OpenOfOne: 1 << 20}}); err != nil {
 		t.Fatal(err)
 	}
 	set, err := policy.NewSet(nil, time.Second, nil)

@@ -53,7 +53,7 @@ const (
 // after the well-known one, each door has its address (RFC 9728 section 3.1).
 func (r *Resource) Mount(mux *http.ServeMux) {
 	if r.tells() {
-		for _, door := range []string{"", "/mcp", "/v1"} {
+		for _, door := range []string{"", "/mcp", "/v1", "/llm"} {
 			mux.HandleFunc("GET "+metadataPath+door, r.metadata)
 			mux.HandleFunc("OPTIONS "+metadataPath+door, preflight)
 		}
@@ -112,7 +112,7 @@ func (r *Resource) servers() []string {
 	return append([]string{r.o.PublicURL}, r.o.Issuers...)
 }
 
-// Unauthenticated is the WWW-Authenticate value of a 401 at a door, mcp or v1. A
+// Unauthenticated is the WWW-Authenticate value of a 401 at a door: mcp, v1 or llm. A
 // request without credentials has made no error (RFC 6750 section 3.1).
 func (r *Resource) Unauthenticated(door string, presented bool) string {
 	var params []string

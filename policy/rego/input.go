@@ -74,6 +74,7 @@ func (e *Engine) tool(t *policy.Tool) (*ast.Term, error) {
 	k = text(k, t.Method)
 	f := t.Flags
 	k = text(k.flag(f.Read).flag(f.Write).flag(f.Destructive).flag(f.Financial).flag(f.Sink).flag(f.Privacy), t.Annotations)
+	k = text(k, t.Network)
 	if term, ok := e.tools.get(k); ok {
 		return term, nil
 	}
@@ -87,7 +88,7 @@ func (e *Engine) tool(t *policy.Tool) (*ast.Term, error) {
 		pair(n.flags, object(
 			pair(n.read, boolean(f.Read)), pair(n.write, boolean(f.Write)), pair(n.destructive, boolean(f.Destructive)),
 			pair(n.financial, boolean(f.Financial)), pair(n.sink, boolean(f.Sink)), pair(n.privacy, boolean(f.Privacy)))),
-		pair(n.annotations, annotations))
+		pair(n.network, str(t.Network)), pair(n.annotations, annotations))
 	e.tools.put(k, term)
 	return term, nil
 }

@@ -7,7 +7,7 @@ type names struct {
 	version, tool, args, amounts, principal, agent, run, call *ast.Term
 	targets, origins, approval, limits, env, time             *ast.Term
 
-	name, server, flags, annotations, method           *ast.Term
+	name, server, flags, annotations, method, network  *ast.Term
 	read, write, destructive, financial, sink, privacy *ast.Term
 	id, issuer, tenant, scopes, claims                 *ast.Term
 	groups, otherGroups, groupsKnown                   *ast.Term
@@ -24,7 +24,7 @@ func newNames() names {
 		principal: t("principal"), agent: t("agent"), run: t("run"), call: t("call"),
 		targets: t("targets"), origins: t("origins"), approval: t("approval"),
 		limits: t("limits"), env: t("env"), time: t("time"),
-		name: t("name"), server: t("server"), flags: t("flags"), annotations: t("annotations"), method: t("method"),
+		name: t("name"), server: t("server"), flags: t("flags"), annotations: t("annotations"), method: t("method"), network: t("network"),
 		read: t("read"), write: t("write"), destructive: t("destructive"), financial: t("financial"), sink: t("sink"), privacy: t("privacy"),
 		id: t("id"), issuer: t("issuer"), tenant: t("tenant"), scopes: t("scopes"), claims: t("claims"),
 		groups: t("groups"), otherGroups: t("other_groups"), groupsKnown: t("groups_known"),

@@ -35,6 +35,7 @@ const inputSchema = `{
       "flags": {"type": "object", "additionalProperties": false, "properties": {
         "read": {"type": "boolean"}, "write": {"type": "boolean"}, "destructive": {"type": "boolean"},
         "financial": {"type": "boolean"}, "sink": {"type": "boolean"}, "privacy": {"type": "boolean"}}},
+      "network": {"type": "string"},
       "annotations": {"type": "object", "additionalProperties": true}}},
     "args": {"type": "object", "additionalProperties": true},
     "amounts": {"type": "object", "additionalProperties": {"type": "number"}},

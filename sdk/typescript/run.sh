@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests the TypeScript packages: run.sh test, or run.sh build, which prints
-# the node to run what was built with. What is fetched and built lies in
+# the node to run what was built with; run.sh node prints that and builds nothing. What is fetched and built lies in
 # .cache/typescript, at the same depth as here, so that the tests find the vectors of
 # package verify and no foreign file lies where Go looks for packages. Needs npm and bash.
 set -euo pipefail
@@ -21,6 +21,7 @@ if [ "$old" = true ]; then
 	fi
 	export PATH=$cache/node_modules/node/bin:$PATH
 fi
+[ "${1:-}" != node ] || { command -v node; exit; }
 
 for f in src test example; do rm -rf "$cache/verify/$f"; done
 cp -R verify/src verify/test verify/example verify/package.json verify/package-lock.json verify/tsconfig.json "$cache/verify/"

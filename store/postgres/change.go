@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -181,7 +182,7 @@ func (t *truth) charges(f record.Facts) ([]newLevel, error) {
 	if len(f.Charges)+len(f.Release) == 0 {
 		return nil, nil
 	}
-	tenant := f.Call.After.Tenant
+	tenant := f.Tenant()
 	out := make([]newLevel, 0, len(f.Charges)+len(f.Release))
 	level := func(k counterKey) counterAt {
 		for i := len(out) - 1; i >= 0; i-- {
@@ -315,9 +316,13 @@ func (t *truth) putApproval(m record.ApprovalMove, f record.Facts, w *writes) {
 		if f.Call != nil { // a question is always asked with its call
 			tool = f.Call.After.Tool.Name
 		}
-		rule := encode(a.Rule)
+		rule, whom, preview := encode(a.Rule), a.Rule, ""
+		whom.Preview = canon.Digest{} // it says nothing of who may answer
+		if a.Preview != nil {
+			preview = encode(a.Preview)
+		}
 		w.queue(insertApproval, string(a.Tenant), string(a.ID), string(a.Call), string(a.Run), string(a.Lineage), a.Principal.Issuer, a.Principal.Subject, string(a.Agent),
-			a.Binding[:], rule, string(a.Code), string(a.State), a.Version, string(a.Replaces), micro(a.Asked), micro(a.Expires), micro(a.Changed), audienceOf([]byte(rule)), tool)
+			a.Binding[:], rule, string(a.Code), string(a.State), a.Version, string(a.Replaces), micro(a.Asked), micro(a.Expires), micro(a.Changed), preview, audienceOf([]byte(encode(whom))), tool)
 		return
 	}
 	if r := m.Answer; r != nil {

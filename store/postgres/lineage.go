@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	selectLineage   = `SELECT tenant, id, version, seq, salt, marks, paid FROM lineages WHERE tenant = $1 AND id = $2`
+	selectLineage   = `SELECT tenant, id, version, seq, salt, marks, paid, hold FROM lineages WHERE tenant = $1 AND id = $2`
+	selectHeld      = `SELECT tenant, id, version, seq, salt, marks, paid, hold FROM lineages WHERE tenant = $1 AND hold <> '' AND id > $2 ORDER BY id LIMIT $3`
 	selectMaterials = `SELECT seq, kind, at, call, body FROM materials WHERE tenant = $1 AND lineage = $2 AND seq > $3 AND at >= $4 ORDER BY seq LIMIT $5`
 
 	selectEpoch    = `SELECT epoch FROM standing WHERE tenant = $1 AND issuer = $2 AND subject = $3 AND agent = $4`
@@ -29,7 +30,19 @@ func scanLineage(col *columns) (record.Lineage, error) {
 	l := record.Lineage{Tenant: record.TenantID(col.text()), ID: record.LineageID(col.text()), Version: col.int(), Seq: col.int(), Salt: col.blob()}
 	col.json(&l.Marks)
 	col.json(&l.Paid)
+	if held := col.text(); held != "" {
+		l.Hold = &record.Held{}
+		if json.Unmarshal([]byte(held), l.Hold) != nil {
+			l.Hold = &record.Held{} // what cannot be read still holds
+		}
+	}
 	return l, col.err
+}
+
+// Held implements dispatch.Reader.
+func (s *Store) Held(ctx context.Context, tenant record.TenantID, after record.LineageID, n int) (out []record.Lineage, err error) {
+	err = s.read(ctx, only(tenant), ask(collect(&out, scanLineage), selectHeld, string(tenant), string(after), int64(n)))
+	return out, err
 }
 
 // Lineage implements dispatch.Store.

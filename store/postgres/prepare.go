@@ -157,6 +157,7 @@ func (w *wants) add(f record.Facts) {
 	}
 	w.premise(f)
 	w.call(f)
+	w.charges(f)
 	if m := f.Run; m != nil {
 		r := m.After
 		w.fence(r.Tenant)
@@ -254,10 +255,18 @@ func (w *wants) call(f record.Facts) {
 			w.equals[equalOf(c)] = true
 		}
 	}
+}
+
+func (w *wants) charges(f record.Facts) {
+	if len(f.Charges)+len(f.Release) == 0 {
+		return
+	}
+	tenant := f.Tenant()
+	w.tenants[tenant] = true
 	for _, list := range [][]record.Charge{f.Charges, f.Release} {
 		for _, ch := range list {
-			w.locks.own(lockCounter, string(c.Tenant), string(ch.Counter))
-			w.counters[counterKey{c.Tenant, ch.Counter}] = true
+			w.locks.own(lockCounter, string(tenant), string(ch.Counter))
+			w.counters[counterKey{tenant, ch.Counter}] = true
 		}
 	}
 }

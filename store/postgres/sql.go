@@ -176,7 +176,7 @@ const (
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
-		asked, expires, changed`
+		asked, expires, changed, preview`
 	eventFields = `seq, at, tenant, kind, run, call, approval, who, body`
 )
 
@@ -324,6 +324,12 @@ func scanApproval(col *columns) (record.Approval, error) {
 	a.Code, a.State, a.Version = record.Code(col.text()), record.ApprovalState(col.text()), col.int()
 	a.Replaces = record.ApprovalID(col.text())
 	a.Asked, a.Expires, a.Changed = col.time(), col.time(), col.time()
+	if shown := col.text(); shown != "" {
+		a.Preview = &record.Preview{}
+		if json.Unmarshal([]byte(shown), a.Preview) != nil {
+			a.Preview = &record.Preview{Code: record.CodeCannotDecide} // its digest stays in the rule: nobody is shown something else
+		}
+	}
 	return a, col.err
 }
 

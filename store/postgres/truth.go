@@ -68,7 +68,7 @@ const (
 		JOIN answers ON answers.tenant = k.t AND answers.approval = k.a AND answers.issuer = k.i AND answers.subject = k.s`
 	readCounters = `SELECT tenant, counter, level, version FROM unnest($1::text[], $2::text[]) AS k (t, c) JOIN counters ON counters.tenant = k.t AND counters.counter = k.c`
 	readEffects  = `SELECT tenant, effect, version FROM unnest($1::text[], $2::bytea[]) AS k (t, e) JOIN effects ON effects.tenant = k.t AND effects.effect = k.e`
-	readLineages = `SELECT tenant, id, version, seq, salt, marks, paid FROM unnest($1::text[], $2::text[]) AS k (t, i)
+	readLineages = `SELECT tenant, id, version, seq, salt, marks, paid, hold FROM unnest($1::text[], $2::text[]) AS k (t, i)
 		JOIN lineages ON lineages.tenant = k.t AND lineages.id = k.i`
 	readStanding = `SELECT tenant, issuer, subject, agent, epoch FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS k (t, i, s, a)
 		JOIN standing ON standing.tenant = k.t AND standing.issuer = k.i AND standing.subject = k.s AND standing.agent = k.a`

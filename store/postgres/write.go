@@ -53,13 +53,13 @@ const (
 		u AS (INSERT INTO effects (tenant, effect, version) SELECT * FROM k ON CONFLICT (tenant, effect) DO UPDATE
 			SET version = excluded.version WHERE effects.version < excluded.version RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
-	upsertLineages = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[])),
-		u AS (INSERT INTO lineages (tenant, id, version, seq, salt, marks, paid) SELECT * FROM k ON CONFLICT (tenant, id) DO UPDATE
-			SET version = excluded.version, seq = excluded.seq, salt = excluded.salt, marks = excluded.marks, paid = excluded.paid
+	upsertLineages = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::text[])),
+		u AS (INSERT INTO lineages (tenant, id, version, seq, salt, marks, paid, hold) SELECT * FROM k ON CONFLICT (tenant, id) DO UPDATE
+			SET version = excluded.version, seq = excluded.seq, salt = excluded.salt, marks = excluded.marks, paid = excluded.paid, hold = excluded.hold
 			WHERE lineages.version <= excluded.version AND lineages.seq <= excluded.seq RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
 
-	insertApproval = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)`
+	insertApproval = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20)`
 	updateApproval = `WITH u AS (UPDATE approvals SET state = $1, version = $2, changed = $3 WHERE tenant = $4 AND id = $5 AND state = $6 AND version = $7 RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), 1)`
 	insertAnswer = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)`
@@ -202,13 +202,16 @@ func (w *writes) send(b *pgx.Batch) {
 		effects.add([]any{string(k.tenant), k.key[:], version})
 	}
 	effects.queue(b, upsertEffects)
-	lineages := newTable("ttiibtt")
+	lineages := newTable("ttiibttt")
 	for k, l := range w.lineages {
-		salt := l.Salt
+		salt, hold := l.Salt, ""
+		if l.Hold != nil {
+			hold = encode(l.Hold)
+		}
 		if salt == nil {
 			salt = []byte{}
 		}
-		lineages.add([]any{string(k.tenant), string(k.id), l.Version, l.Seq, salt, encode(l.Marks), encode(l.Paid)})
+		lineages.add([]any{string(k.tenant), string(k.id), l.Version, l.Seq, salt, encode(l.Marks), encode(l.Paid), hold})
 	}
 	lineages.queue(b, upsertLineages)
 	for _, q := range w.rest {

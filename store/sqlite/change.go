@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -266,7 +267,7 @@ func (w *writer) charges(f record.Facts) ([]newLevel, error) {
 	if len(f.Charges)+len(f.Release) == 0 {
 		return nil, nil
 	}
-	tenant := f.Call.After.Tenant
+	tenant := f.Tenant()
 	out := make([]newLevel, 0, len(f.Charges)+len(f.Release))
 	level := func(k counterKey) (record.Level, error) {
 		for i := len(out) - 1; i >= 0; i-- {
@@ -367,8 +368,14 @@ func (w *writer) putApproval(m record.ApprovalMove, tool string) error {
 		if err != nil {
 			return err
 		}
+		whom := a.Rule
+		whom.Preview = canon.Digest{} // it says nothing of who may answer
+		audience, err := json.Marshal(whom)
+		if err != nil {
+			return err
+		}
 		return w.run(insertApproval, a.Tenant, a.ID, a.Call, a.Run, a.Lineage, a.Principal.Issuer, a.Principal.Subject, a.Agent,
-			a.Binding[:], text(rule), string(a.Code), string(a.State), a.Version, a.Replaces, micro(a.Asked), micro(a.Expires), micro(a.Changed), audienceOf(rule), tool)
+			a.Binding[:], text(rule), string(a.Code), string(a.State), a.Version, a.Replaces, micro(a.Asked), micro(a.Expires), micro(a.Changed), preview(a.Preview), audienceOf(audience), tool)
 	}
 	if r := m.Answer; r != nil {
 		groups, err := json.Marshal(r.Groups)
@@ -380,6 +387,13 @@ func (w *writer) putApproval(m record.ApprovalMove, tool string) error {
 		}
 	}
 	return w.run(updateApproval, string(a.State), a.Version, micro(a.Changed), a.Tenant, a.ID)
+}
+
+func preview(p *record.Preview) text {
+	if p == nil {
+		return text("")
+	}
+	return encode(p)
 }
 
 func (w *writer) putRun(m record.RunMove) error {

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	selectLineage = `SELECT version, seq, salt, marks, paid FROM lineages WHERE tenant = ? AND id = ?`
-	upsertLineage = `INSERT INTO lineages (tenant, id, version, seq, salt, marks, paid) VALUES (?,?,?,?,?,?,?)
+	selectLineage = `SELECT version, seq, salt, marks, paid, hold FROM lineages WHERE tenant = ? AND id = ?`
+	upsertLineage = `INSERT INTO lineages (tenant, id, version, seq, salt, marks, paid, hold) VALUES (?,?,?,?,?,?,?,?)
 		ON CONFLICT (tenant, id) DO UPDATE SET version = excluded.version, seq = excluded.seq, salt = excluded.salt,
-		marks = excluded.marks, paid = excluded.paid`
+		marks = excluded.marks, paid = excluded.paid, hold = excluded.hold`
+	selectHeld      = `SELECT id FROM lineages INDEXED BY lineages_held WHERE tenant = ? AND hold <> '' AND id > ? ORDER BY id LIMIT ?`
 	insertMaterial  = `INSERT INTO materials (tenant, lineage, seq, kind, at, call, body) VALUES (?,?,?,?,?,?,?)`
 	selectMaterials = `SELECT seq, kind, at, call, body FROM materials WHERE tenant = ? AND lineage = ? AND seq > ? AND at >= ? ORDER BY seq LIMIT ?`
 )
@@ -84,6 +85,12 @@ func readLineage(conn *sqlite.Conn, k lineageKey) (l record.Lineage, err error) 
 		l = record.Lineage{Tenant: k.tenant, ID: k.id, Version: col.int(), Seq: col.int(), Salt: col.blob()}
 		col.json(&l.Marks)
 		col.json(&l.Paid)
+		if held := col.text(); held != "" {
+			l.Hold = &record.Held{}
+			if json.Unmarshal([]byte(held), l.Hold) != nil {
+				l.Hold = &record.Held{} // what cannot be read still holds
+			}
+		}
 		scanErr = col.err
 	}, k.tenant, k.id)
 	if err == nil {
@@ -150,5 +157,35 @@ func (w *writer) putLineage(m record.LineageMove) error {
 		}
 	}
 	w.freshLineages[k] = now
-	return w.run(upsertLineage, m.Tenant, m.ID, now.Version, now.Seq, now.Salt, encode(now.Marks), encode(now.Paid))
+	return w.run(upsertLineage, m.Tenant, m.ID, now.Version, now.Seq, now.Salt, encode(now.Marks), encode(now.Paid), hold(now.Hold))
+}
+
+func hold(h *record.Held) text {
+	if h == nil {
+		return text("")
+	}
+	return encode(h)
+}
+
+// Held implements dispatch.Reader.
+func (s *Store) Held(ctx context.Context, tenant record.TenantID, after record.LineageID, n int) (out []record.Lineage, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		var ids []record.LineageID
+		err := each(conn, selectHeld, func(s *sqlite.Stmt) error {
+			ids = append(ids, record.LineageID(s.ColumnText(0)))
+			return nil
+		}, tenant, string(after), int64(n))
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			l, err := readLineage(conn, lineageKey{tenant, id})
+			if err != nil {
+				return err
+			}
+			out = append(out, l)
+		}
+		return nil
+	})
+	return out, err
 }

@@ -81,6 +81,12 @@ func scanApproval(stmt *sqlite.Stmt) (record.Approval, error) {
 	a.Code, a.State, a.Version = record.Code(col.text()), record.ApprovalState(col.text()), col.int()
 	a.Replaces = record.ApprovalID(col.text())
 	a.Asked, a.Expires, a.Changed = col.time(), col.time(), col.time()
+	if shown := col.text(); shown != "" {
+		a.Preview = &record.Preview{}
+		if json.Unmarshal([]byte(shown), a.Preview) != nil {
+			a.Preview = &record.Preview{Code: record.CodeCannotDecide} // its digest stays in the rule: nobody is shown something else
+		}
+	}
 	return a, col.err
 }
 

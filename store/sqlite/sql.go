@@ -27,7 +27,7 @@ const (
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
-		asked, expires, changed`
+		asked, expires, changed, preview`
 
 	insertCall = `INSERT INTO calls (` + callFields + `) VALUES
 		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
@@ -44,7 +44,7 @@ const (
 		delegation = excluded.delegation`
 	touchRun = `UPDATE runs SET active = ? WHERE tenant = ? AND id = ?`
 
-	insertApproval      = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	insertApproval      = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateApproval      = `UPDATE approvals SET state = ?, version = ?, changed = ? WHERE tenant = ? AND id = ?`
 	selectApprovalState = `SELECT state, version FROM approvals WHERE tenant = ? AND id = ?`
 	insertAnswer        = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof) VALUES (?,?,?,?,?,?,?,?,?,?)`

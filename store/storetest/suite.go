@@ -39,6 +39,8 @@ func Run(t *testing.T, open Open) {
 		"LimitsAreExact":   limitsAreExact,
 		"RefusalNoTrace":   refusalNoTrace,
 		"HoldsComeBack":    holdsComeBack,
+		"OpenProposals":    openProposals,
+		"EventQuota":       eventQuota,
 		"OwedUntilProof":   owedUntilProof,
 		"ApprovalOnce":     approvalOnce,
 		"QuorumRace":       quorumRace,

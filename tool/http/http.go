@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
@@ -46,6 +47,7 @@ type Invoker struct {
 // opened is a file as it was read last, and the way to its service.
 type opened struct {
 	text       []byte
+	server     canon.Digest
 	operations map[string]*operation
 	offers     []registry.Offer
 	line       *line
@@ -88,14 +90,14 @@ func (v *Invoker) open(s *registry.Server) (*opened, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	last := v.files[s.Operations]
-	if last != nil && bytes.Equal(last.text, text) {
+	if last != nil && bytes.Equal(last.text, text) && last.server == s.Digest {
 		return last, nil
 	}
 	f, err := Parse(filepath.Base(s.Operations), text)
 	if err != nil {
 		return nil, record.Errorf(record.Unavailable, "the operations of server %s are not valid: %w", s.Name, err)
 	}
-	now := &opened{text: text}
+	now := &opened{text: text, server: s.Digest}
 	if now.operations, now.offers, err = f.operations(); err != nil {
 		return nil, record.Errorf(record.Unavailable, "the operations of server %s are not valid: %w", s.Name, err)
 	}
@@ -103,7 +105,7 @@ func (v *Invoker) open(s *registry.Server) (*opened, error) {
 	if err != nil {
 		return nil, record.Errorf(record.Unavailable, "the operations of server %s are not valid: %w", s.Name, err)
 	}
-	now.line = newLine(v.opts, f, base.Scheme == "https")
+	now.line = newLine(v.opts, f, base.Scheme == "https", s.Network)
 	if last != nil {
 		last.line.transport.CloseIdleConnections()
 	}

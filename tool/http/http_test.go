@@ -21,6 +21,7 @@ import (
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
@@ -162,7 +163,7 @@ func TestOwnTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := newLine(Options{}, f, true).transport
+	tr := newLine(Options{}, f, true, nil).transport
 	if tr.Proxy != nil || !tr.DisableCompression || tr.Protocols.HTTP2() {
 		t.Errorf("%+v", tr)
 	}
@@ -428,6 +429,25 @@ func TestWhereConnectionsGo(t *testing.T) {
 		v := open(t, o)
 		if out := v.invoke(t.Context(), work(t, v, c.base, good)); out.Sent || out.Err == nil || (len(dialled) == 1) != c.dialled {
 			t.Errorf("%s: %+v, dialled %v", name, out, dialled)
+		}
+	}
+}
+
+// A server's network bounds what its file's networks admit: the call leaves only for
+// an address that is in it.
+func TestServersAreReachedInTheirNetwork(t *testing.T) {
+	base, _, n := counting(t, func(s *httptest.Server) { s.Start() })
+	for block, sent := range map[string]int64{"127.0.0.0/8": 1, "10.0.0.0/8": 0} {
+		n.Store(0)
+		v := open(t, Options{})
+		w := work(t, v, base, good)
+		z, err := guard.ParseZone("internal", []string{block})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Server.Network, w.Server.Digest = guard.Zones{z}, canon.Of(block)
+		if out := v.invoke(t.Context(), w); (out.Err == nil) != (sent == 1) || out.Sent != (sent == 1) || n.Load() != sent {
+			t.Errorf("%s: %+v, %d requests", block, out, n.Load())
 		}
 	}
 }

@@ -106,8 +106,8 @@ const (
 
 // newLine makes a line of its own for each file: connections that one file's
 // networks admit are not another's. It speaks HTTP/1.1 only and asks no proxy.
-func newLine(o Options, f *File, secure bool) *line {
-	d := &guard.Dialer{Resolver: o.World.Resolver, Networks: f.Networks, Dial: o.Dial}
+func newLine(o Options, f *File, secure bool, zones guard.Zones) *line {
+	d := &guard.Dialer{Resolver: o.World.Resolver, Networks: f.Networks, Zones: zones, Dial: o.Dial}
 	if d.Dial == nil {
 		d.Dial = (&net.Dialer{Timeout: connectTime}).DialContext
 	}

@@ -25,6 +25,6 @@
 // and only ever list. Servers are not trusted: every message is bounded and read
 // strictly, redirects are not followed, and what a server asks of us is refused.
 //
-// It may import dispatch, registry, record, mcphttp, canon, the standard library and
+// It may import dispatch, guard, registry, record, mcphttp, canon, the standard library and
 // jsontext.
 package mcp

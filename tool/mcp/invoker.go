@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/placet-dev/placet/dispatch"
+	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/registry"
 )
 
@@ -19,6 +21,7 @@ import (
 type Options struct {
 	Log       *slog.Logger                // operators' log; nil: none
 	Now       func() time.Time            // the clock of deadlines and ages; nil: time.Now
+	Resolver  guard.Resolver              // finds servers whose entry names a network; nil: net.DefaultResolver
 	Transport http.RoundTripper           // for HTTP; nil: one of our own, HTTP/1.1
 	LookupEnv func(string) (string, bool) // environment for commands; nil: os.LookupEnv
 	Version   string                      // of this program, as servers are told; empty: "dev"
@@ -63,6 +66,9 @@ func New(o Options) *Invoker {
 	o.MaxChildren = orElse(o.MaxChildren, 64)
 	o.MaxSessions = orElse(o.MaxSessions, 1024)
 	o.Idle = orElse(o.Idle, 5*time.Minute)
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
 	own := o.Transport == nil
 	if own {
 		o.Transport = ownTransport()

@@ -40,7 +40,7 @@ type owner struct {
 // none reports whether the session is nobody's in particular.
 func (o owner) none() bool { return o.shared || o.discovery }
 
-type endpointKey struct{ name, url, command, credential string }
+type endpointKey struct{ name, url, command, credential, network string }
 
 // endpoint is one server as the registry describes it, with what was learned of
 // it and the sessions on it.
@@ -51,6 +51,7 @@ type endpoint struct {
 	env     []string
 	url     *url.URL // nil for a command
 
+	wire   *wire // with a network: its own; nil: not made yet
 	ids    atomic.Int64
 	modern atomic.Pointer[remote] // HTTP, modern: everybody's, as there is no session
 	list   catalog                // of tools
@@ -82,7 +83,7 @@ const (
 )
 
 func (v *Invoker) endpoint(s *registry.Server) (*endpoint, error) {
-	k := endpointKey{s.Name, s.URL, "", s.Credential}
+	k := endpointKey{name: s.Name, url: s.URL, credential: s.Credential, network: fmt.Sprint(s.Network)}
 	if len(s.Command) > 0 {
 		k.command = strings.Join(s.Command, "\x00") + "\x00\x00" + strings.Join(s.Env, "\x00")
 	}
@@ -257,7 +258,11 @@ func (v *Invoker) dial(ctx context.Context, e *endpoint, o owner, c dispatch.Cre
 		e.mu.Lock()
 		known := e.era
 		e.mu.Unlock()
-		r, err := v.wire.dial(ctx, e.url, known, c, &e.ids, e.changed)
+		w, err := v.wireTo(e)
+		if err != nil {
+			return nil, err
+		}
+		r, err := w.dial(ctx, e.url, known, c, &e.ids, e.changed)
 		if err != nil {
 			return nil, err
 		}
