@@ -42,7 +42,9 @@ type locks map[int64]bool
 
 func (l locks) share(kind lockKind, parts ...string) {
 	k := lockOf(kind, parts...)
-	l[k] = l[k]
+	if _, ok := l[k]; !ok {
+		l[k] = false
+	}
 }
 
 func (l locks) own(kind lockKind, parts ...string) { l[lockOf(kind, parts...)] = true }

@@ -183,12 +183,28 @@ var escapeArray = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // read sends queries at once: one round trip, one snapshot, rows of these tenants alone.
 func (s *Store) read(ctx context.Context, whose string, queries ...query) error {
-	b := &pgx.Batch{}
-	b.Queue(see, whose)
-	for _, q := range queries {
-		b.Queue(q.sql, q.args...).Query(q.scan)
+	answered := false
+	send := func() error {
+		b := &pgx.Batch{}
+		b.Queue(see, whose)
+		for _, q := range queries {
+			b.Queue(q.sql, q.args...).Query(func(rows pgx.Rows) error { answered = true; return q.scan(rows) })
+		}
+		return s.readers.SendBatch(ctx, b).Close()
 	}
-	return readable(s.readers.SendBatch(ctx, b).Close())
+	err := send()
+	if !answered && stale(ctx, err) {
+		s.readers.Reset()
+		err = send()
+	}
+	return readable(err)
+}
+
+// stale reports whether a connection was found broken, as all are after the database
+// was away: a read that had no answer yet may be tried on another one.
+func stale(ctx context.Context, err error) bool {
+	var server *pgconn.PgError
+	return err != nil && ctx.Err() == nil && (!errors.As(err, &server) || server.SeverityUnlocalized != "ERROR")
 }
 
 // view is one snapshot, for reads that depend on one another.
@@ -199,12 +215,28 @@ type view struct {
 
 // look runs f on one snapshot of rows of these tenants.
 func (s *Store) look(ctx context.Context, whose string, f func(*view) error) error {
-	return readable(pgx.BeginTxFunc(ctx, s.readers, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, see, whose); err != nil {
-			return err
-		}
-		return f(&view{ctx, tx})
-	}))
+	tx, err := s.begin(ctx, whose)
+	if stale(ctx, err) {
+		s.readers.Reset()
+		tx, err = s.begin(ctx, whose)
+	}
+	if err != nil {
+		return readable(err)
+	}
+	err = f(&view{ctx, tx})
+	return readable(errors.Join(err, tx.Rollback(context.WithoutCancel(ctx))))
+}
+
+func (s *Store) begin(ctx context.Context, whose string) (pgx.Tx, error) {
+	tx, err := s.readers.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, see, whose); err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return tx, nil
 }
 
 func (v *view) each(sql string, scan func(*columns) error, args ...any) error {
