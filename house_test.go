@@ -49,9 +49,12 @@ var house = map[string][]string{
 	"policy/rego":    {"canon", "policy", "record"},
 	"policy/authzen": {"canon", "policy", "record"},
 
+	"store/postgres/pgtest": {}, // a real server, for tests
+
 	"policy/authzen/pdptest": {"canon"}, // a decision point for tests
 
 	"store/sqlite":    {"canon", "dispatch", "record"},
+	"store/postgres":  {"canon", "dispatch", "record"},
 	"store/storetest": {"canon", "dispatch", "record"},
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},

@@ -39,7 +39,6 @@ import (
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
-	"github.com/placet-dev/placet/store/sqlite"
 	"github.com/placet-dev/placet/tool/lease"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
@@ -101,7 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 // Placet is an open boundary with its doors.
 type Placet struct {
 	o        Options
-	store    *sqlite.Store
+	store    records
 	verifier *identity.Verifier
 	boundary *dispatch.Boundary
 	servers  *Servers
@@ -147,7 +146,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.verifier, err = o.verifier(); err != nil {
 		return nil, err
 	}
-	if p.store, err = sqlite.Open(ctx, o.Config.StorePath(), sqlite.Options{Log: o.Log}); err != nil {
+	if p.store, err = o.openStore(ctx); err != nil {
 		return nil, err
 	}
 	// After the store is open: its lock keeps a second process from these keys.

@@ -32,6 +32,7 @@ type shop struct {
 	t      *testing.T
 	p      *Placet
 	issuer *identity.Local
+	o      Options
 
 	mu     sync.Mutex
 	ledger []string
@@ -40,10 +41,25 @@ type shop struct {
 // newShop opens a Placet with settings that come after the usual ones.
 func newShop(t *testing.T, settings string) *shop {
 	t.Helper()
+	return newShopOn(t, "sqlite:state.db", settings)
+}
+
+// newShopOn is newShop on a store.
+func newShopOn(t *testing.T, store, settings string) *shop {
+	t.Helper()
 	s := &shop{t: t}
+	s.prepare(store, settings)
+	s.open()
+	return s
+}
+
+// prepare writes the configuration.
+func (s *shop) prepare(store, settings string) {
+	t := s.t
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"placet.yaml": "version: 1\nenvironment: test\nstore: sqlite:state.db\nregistry: [tools.yaml]\n" + settings,
+		"placet.yaml": "version: 1\nenvironment: test\nstore: " + store + "\nregistry: [tools.yaml]\n" + settings,
 		"tools.yaml":  "version: 1\n",
 		"pdp.token":   "secret-of-the-point\n",
 	} {
@@ -63,19 +79,25 @@ func newShop(t *testing.T, settings string) *shop {
 	}
 	direct := []registry.SourceName{registry.SourceName(record.Direct)}
 	asked := registry.Asking{When: registry.Asked}
-	s.p, err = Open(t.Context(), Options{Config: c, Local: s.issuer, Tenants: []string{"acme"}, Tools: []Tool{
+	s.o = Options{Config: c, Local: s.issuer, Tenants: []string{"acme"}, Tools: []Tool{
 		s.tool("refund", registry.Entry{Write: true, Financial: true, Targets: []string{"order"}, Guards: guard("order"), Sources: direct, Approval: asked}),
 		s.tool("merge", registry.Entry{Write: true, Targets: []string{"orders"}, Guards: guard("orders"), Sources: direct, Approval: asked}),
 		s.tool("wipe", registry.Entry{Destructive: true, Targets: []string{"order"}, Guards: guard("order"), Sources: direct,
 			Approval: registry.Asking{When: registry.Always, Approvers: []string{"group:leads"}}}),
 		s.tool("note", registry.Entry{Write: true, Targets: []string{"order"}, Sources: direct, Approval: asked}),
 		s.tool("ping", registry.Entry{Write: true, Sources: direct, Approval: asked}),
-	}})
+	}}
+}
+
+// open opens what was prepared.
+func (s *shop) open() {
+	s.t.Helper()
+	p, err := Open(s.t.Context(), s.o)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.p.Close() })
-	return s
+	s.p = p
+	s.t.Cleanup(func() { _ = p.Close() })
 }
 
 func (s *shop) tool(name string, e registry.Entry) Tool {
@@ -107,11 +129,16 @@ func (s *shop) caller(subject string) identity.Caller {
 
 func (s *shop) do(subject, tool, arguments string) dispatch.Answer {
 	s.t.Helper()
-	a, err := s.p.Do(s.t.Context(), dispatch.Proposal{Caller: s.caller(subject), Tool: tool, Arguments: json.RawMessage(arguments), Purpose: "a test"})
+	a, err := s.try(subject, tool, arguments)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return a
+}
+
+func (s *shop) try(subject, tool, arguments string) (dispatch.Answer, error) {
+	s.t.Helper()
+	return s.p.Do(s.t.Context(), dispatch.Proposal{Caller: s.caller(subject), Tool: tool, Arguments: json.RawMessage(arguments), Purpose: "a test"})
 }
 
 // approve answers a question with yes.

@@ -1,102 +1,32 @@
 package placet
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
-	"net/url"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/placet-dev/placet/record"
+	"github.com/placet-dev/placet/store/postgres/pgtest"
 )
 
-// postgres is a real server with its own data, on a free port of loopback.
-type postgres struct {
-	t    *testing.T
-	port int
-}
-
-// startPostgres skips the test where PostgreSQL is not installed.
-func startPostgres(t *testing.T) *postgres {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		t.Skip("PostgreSQL is not installed in /usr/lib/postgresql")
-	}
-	bin := filepath.Dir(slices.Max(found))
-	// PostgreSQL refuses to run as root, and its user must reach the folder.
-	dir, err := os.MkdirTemp("", "placet-postgres-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	as := &syscall.SysProcAttr{}
-	if os.Getuid() == 0 {
-		nobody, err := user.Lookup("nobody")
-		if err != nil {
-			t.Skip("PostgreSQL refuses root, and there is no user nobody")
-		}
-		uid, _ := strconv.Atoi(nobody.Uid)
-		gid, _ := strconv.Atoi(nobody.Gid)
-		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(dir, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data := filepath.Join(dir, "data")
-	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("s3cret-owner"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	run := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(filepath.Join(bin, name), args...)
-		c.SysProcAttr, c.Dir, c.Env = as, dir, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
-		return c
-	}
-	if out, err := run("initdb", "-D", data, "-U", "owner", "--pwfile", secret, "-A", "scram-sha-256", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &postgres{t: t, port: free.Addr().(*net.TCPAddr).Port}
-	_ = free.Close()
-	server := run("postgres", "-D", data, "-p", strconv.Itoa(p.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "deadlock_timeout=100ms")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGINT) // a fast shutdown
-		_ = server.Wait()
-	})
-	p.wait(func() bool {
-		c, err := pgx.Connect(t.Context(), p.dsn("owner"))
-		if err == nil {
-			_ = c.Close(t.Context())
-		}
-		return err == nil
-	})
-	return p
+// warehouse is a real server.
+type warehouse struct {
+	*pgtest.Server
+	t *testing.T
 }
 
 // wait waits for a condition, for at most half a minute.
-func (p *postgres) wait(until func() bool) {
+func (p *warehouse) wait(until func() bool) {
 	p.t.Helper()
 	for end := time.After(30 * time.Second); !until(); {
 		select {
@@ -107,37 +37,16 @@ func (p *postgres) wait(until func() bool) {
 	}
 }
 
-func (p *postgres) dsn(user string) string {
-	return (&url.URL{Scheme: "postgres", User: url.UserPassword(user, "s3cret-"+user), Host: "127.0.0.1:" + strconv.Itoa(p.port), Path: "/postgres", RawQuery: "sslmode=disable"}).String()
-}
+func (p *warehouse) dsn(user string) string { return p.DSN(user, "postgres") }
 
 // do runs statements as the database's owner, and returns the last one's rows.
-func (p *postgres) do(sql string) string {
+func (p *warehouse) do(sql string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	c, err := pgx.Connect(ctx, p.dsn("owner"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer c.Close(ctx)
-	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
-	if err != nil {
-		p.t.Fatalf("%s: %v", sql, err)
-	}
-	var rows []string
-	for _, r := range results[len(results)-1].Rows {
-		var cells []string
-		for _, cell := range r {
-			cells = append(cells, string(cell))
-		}
-		rows = append(rows, strings.Join(cells, "|"))
-	}
-	return strings.Join(rows, "\n")
+	return p.Do(p.t, "postgres", sql)
 }
 
 // settings are the configuration and the secret of a house on this server.
-func (p *postgres) settings(dsn string) map[string]string {
+func (p *warehouse) settings(dsn string) map[string]string {
 	return map[string]string{"dsn": dsn,
 		"placet.yaml": "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: sqlite:state/state.db\nregistry: [tools.yaml]\ncredentials: {warehouse: {type: static, value: \"file:dsn\"}}\n"}
 }
@@ -145,7 +54,7 @@ func (p *postgres) settings(dsn string) map[string]string {
 const onPostgres = "postgres, credential: warehouse"
 
 func TestQueriesOnPostgreSQL(t *testing.T) {
-	p := startPostgres(t)
+	p := &warehouse{pgtest.Start(t), t}
 	p.do("CREATE ROLE agents LOGIN PASSWORD 's3cret-agents'; " + orderTables +
 		"INSERT INTO big VALUES ('acme', 10, 'small'), ('acme', 2000000, repeat('x', 2000000)); GRANT ALL ON orders, big TO agents")
 	t.Run("the same", func(t *testing.T) {
@@ -173,7 +82,7 @@ func readTools(files map[string]string) string {
 }
 
 // The database itself refuses what a query that only reads may not do.
-func (p *postgres) testReadOnly(t *testing.T) {
+func (p *warehouse) testReadOnly(t *testing.T) {
 	p.t = t
 	p.do(`CREATE TABLE audit (who text); CREATE FUNCTION log(w text) RETURNS text LANGUAGE sql AS 'INSERT INTO audit VALUES (w) RETURNING who';
 		CREATE SCHEMA evil; CREATE FUNCTION evil.upper(text) RETURNS text LANGUAGE sql AS 'SELECT ''planted'''; ALTER ROLE agents SET search_path = evil, pg_catalog, public;
@@ -214,7 +123,7 @@ func (p *postgres) testReadOnly(t *testing.T) {
 	}
 }
 
-func (p *postgres) testTypes(t *testing.T) {
+func (p *warehouse) testTypes(t *testing.T) {
 	p.t = t
 	files := map[string]string{"queries/types.sql": "/*\ndescription: D.\nparameters:\n  n: {type: integer}\n  d: {type: number}\n  b: {type: boolean}\n  s: {type: string, optional: true}\n  day: {type: string}\n*/\n" +
 		`SELECT @n AS n, 9007199254740993 AS large, (-9007199254740992)::bigint AS edge, @d AS d, 12345678901234567890.10::numeric AS decimal, 0.1::float8 AS f, 'NaN'::float8 AS nan, @b AS b, @s AS s,
@@ -236,7 +145,7 @@ func (p *postgres) testTypes(t *testing.T) {
 }
 
 // The sample in the documentation works, in the schema that the connection string names.
-func (p *postgres) testSample(t *testing.T) {
+func (p *warehouse) testSample(t *testing.T) {
 	p.t = t
 	p.do(`CREATE SCHEMA sample; GRANT USAGE ON SCHEMA sample TO agents; CREATE TABLE sample.orders (id text, tenant text, customer_id text, placed_at date, state text, amount numeric(12,2), currency text);
 		GRANT SELECT ON sample.orders TO agents; INSERT INTO sample.orders VALUES ('a', 'acme', 'cus_1', '2026-01-02', 'paid', 1200, 'EUR'), ('b', 'acme', 'cus_1', '2026-03-04', 'open', 80, 'EUR'), ('c', 'globex', 'cus_1', '2026-03-04', 'open', 80, 'EUR')`)
@@ -256,7 +165,7 @@ func (p *postgres) testSample(t *testing.T) {
 
 // testLostCommit: the answer to COMMIT is lost on the way. The change is done, and
 // nobody is told that it is not.
-func (p *postgres) testLostCommit(t *testing.T) {
+func (p *warehouse) testLostCommit(t *testing.T) {
 	p.t = t
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -275,7 +184,7 @@ func (p *postgres) testLostCommit(t *testing.T) {
 			go p.pass(c, &lose)
 		}
 	}()
-	dsn := strings.ReplaceAll(p.dsn("agents"), ":"+strconv.Itoa(p.port), ":"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	dsn := strings.ReplaceAll(p.dsn("agents"), ":"+strconv.Itoa(p.Port), ":"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 	house := p.settings(dsn)
 	maps.Copy(house, queryFiles)
 	h := openFolder(t, "version: 1\nservers: {warehouse: {queries: queries, database: "+onPostgres+"}}\ndefaults: {per_minute: 0}\ntools:\n"+
@@ -300,9 +209,9 @@ func (p *postgres) testLostCommit(t *testing.T) {
 
 // pass carries bytes to the database and back, and ends when the word was sent: what
 // comes back from then on is lost.
-func (p *postgres) pass(c net.Conn, lose *atomic.Pointer[string]) {
+func (p *warehouse) pass(c net.Conn, lose *atomic.Pointer[string]) {
 	defer c.Close()
-	d, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
+	d, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.Port))
 	if err != nil {
 		return
 	}
@@ -338,10 +247,10 @@ func (p *postgres) pass(c net.Conn, lose *atomic.Pointer[string]) {
 
 // testAway: what cannot be reached or cannot be read was not changed, and no error
 // holds the connection string.
-func (p *postgres) testAway(t *testing.T) {
+func (p *warehouse) testAway(t *testing.T) {
 	p.t = t
 	for name, dsn := range map[string]string{
-		"nobody listens":  strings.ReplaceAll(p.dsn("agents"), strconv.Itoa(p.port), "1"),
+		"nobody listens":  strings.ReplaceAll(p.dsn("agents"), strconv.Itoa(p.Port), "1"),
 		"wrong password":  strings.ReplaceAll(p.dsn("agents"), "s3cret-agents", "s3cret-wrong"),
 		"no such user":    p.dsn("nobody"),
 		"no such string":  "postgres://s3cret-user:s3cret-agents@[::1",

@@ -130,18 +130,6 @@ func (c *Config) checkMetrics(fail func(key, message string)) {
 	}
 }
 
-func (c *Config) checkStore(fail func(key, message string)) {
-	switch path, sqlite := strings.CutPrefix(c.Store, "sqlite:"); {
-	case sqlite && path != "" && !strings.HasPrefix(path, "//") && !strings.ContainsAny(path, "?\x00"):
-	case sqlite:
-		fail("store", "wants sqlite:PATH, a path without // at its start or a question mark")
-	case strings.HasPrefix(c.Store, "postgres:"), strings.HasPrefix(c.Store, "postgresql:"), strings.HasPrefix(c.Store, "env:"):
-		fail("store", "PostgreSQL is not supported yet; use sqlite:PATH")
-	default:
-		fail("store", "wants sqlite:PATH")
-	}
-}
-
 // Check is the rules of a policy.
 func (p *Policy) Check(fail func(key, message string)) {
 	if p.Timeout <= 0 || p.Timeout > 10*time.Second {

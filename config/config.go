@@ -17,7 +17,8 @@ type Config struct {
 	TLS         *TLS             `yaml:"tls" doc:"Certificate and key of this server."`
 	PublicURL   string           `yaml:"public_url" doc:"What clients and approvers open. Default: listen, as a URL. Audience and links depend on it."`
 	Resource    string           `yaml:"resource" doc:"What this server is called as an OAuth resource (RFC 9728), at every door. Default: public_url + /mcp. Default audience of every issuer."`
-	Store       string           `yaml:"store,required" doc:"Where records are kept: sqlite:PATH."`
+	Store       string           `yaml:"store,required" doc:"Where records are kept: sqlite:PATH; or PostgreSQL, by env:NAME or file:PATH that holds its connection string, or postgres://… without a password."`
+	Keys        string           `yaml:"keys" doc:"Folder for the keys that this server makes: of dispatch tokens, passkeys and delegations. Default: where the SQLite file is, or else where this file is. Replicas of one store share it."`
 	Registry    yamlfile.Strings `yaml:"registry,required" doc:"Files that name the tools, each with its lock beside it."`
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
 	Points      []DecisionPoint  `yaml:"decision_points" doc:"Decision points outside of this server that are asked about what calls name (AuthZEN)."`
@@ -56,7 +57,7 @@ type Config struct {
 // Hints names what people write for a key.
 func (*Config) Hints() map[string]string {
 	return map[string]string{
-		"database": "store: sqlite:PATH", "port": "listen: ADDRESS:PORT", "address": "listen: ADDRESS:PORT",
+		"database": "store: sqlite:PATH, or env:NAME for PostgreSQL", "port": "listen: ADDRESS:PORT", "address": "listen: ADDRESS:PORT",
 		"tools": "registry: [tools.yaml]", "env": "environment", "url": "public_url", "log": "telemetry: {log: …}",
 		"layers": "policy: {layers: […]}", "pdp": "decision_points", "authzen": "decision_points", "certificate": "tls: {certificate: …, key: …}",
 	}
@@ -68,7 +69,8 @@ func (c *Config) File() string { return c.file }
 // Folder is what relative paths of the file mean.
 func (c *Config) Folder() string { return c.folder }
 
-// StorePath is the path of the SQLite file.
+// StorePath is the path of the SQLite file, and what the names of files beside it
+// begin with; with PostgreSQL, of those alone.
 func (c *Config) StorePath() string { return c.storePath }
 
 // AsksForCertificates reports whether the listener asks clients for certificates.

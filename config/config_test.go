@@ -59,7 +59,7 @@ func TestProblems(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"nothing", "", "placet.yaml: needs the key version: Version of this file's format: 1.\n" +
 			"placet.yaml: needs the key environment: Which environment this server is, such as production; tools may be limited to some.\n" +
-			"placet.yaml: needs the key store: Where records are kept: sqlite:PATH.\n" +
+			"placet.yaml: needs the key store: Where records are kept: sqlite:PATH; or PostgreSQL, by env:NAME or file:PATH that holds its connection string, or postgres://… without a password.\n" +
 			"placet.yaml: needs the key registry: Files that name the tools, each with its lock beside it."},
 		{"version", strings.Replace(minimal, "1", "2", 1), "placet.yaml:1:1: version: is not known to this program; it reads version 1"},
 		{"plain HTTP elsewhere", with("listen: 0.0.0.0:80\npublic_url: https://a"), "placet.yaml:5:1: listen: is beyond this machine, where plain HTTP is refused; set tls: {certificate: …, key: …} or listen on 127.0.0.1"},
@@ -70,10 +70,11 @@ func TestProblems(t *testing.T) {
 		{"public URL in the clear", with("public_url: http://tools.example.com"), "placet.yaml:5:1: public_url: must be https beyond this machine: tokens travel to it"},
 		{"no public URL", with("listen: 0.0.0.0:443\ntls: {certificate: a, key: b}"), "placet.yaml:1: public_url: is needed, since listen names no address that clients could open"},
 		{"half a TLS", with("tls: {certificate: a}"), "placet.yaml:5:1: tls: needs the key key: PEM file with the private key."},
-		{"store", strings.Replace(minimal, "sqlite:state.db", "state.db", 1), "placet.yaml:3:1: store: wants sqlite:PATH"},
+		{"store", strings.Replace(minimal, "sqlite:state.db", "state.db", 1), "placet.yaml:3:1: store: wants sqlite:PATH, or env:NAME, file:PATH or postgres://… for PostgreSQL"},
 		{"store with options", strings.Replace(minimal, "state.db", "state.db?mode=memory", 1), "placet.yaml:3:1: store: wants sqlite:PATH, a path without // at its start or a question mark"},
-		{"postgres", strings.Replace(minimal, "sqlite:state.db", "postgres://a/b", 1), "placet.yaml:3:1: store: PostgreSQL is not supported yet; use sqlite:PATH"},
-		{"postgres by reference", strings.Replace(minimal, "sqlite:state.db", "env:PLACET_STORE", 1), "placet.yaml:3:1: store: PostgreSQL is not supported yet; use sqlite:PATH"},
+		{"postgres with a password", strings.Replace(minimal, "sqlite:state.db", "postgres://a:b@c/d", 1), "placet.yaml:3:1: store: holds a password; keep the connection string elsewhere and name it, env:NAME or file:PATH"},
+		{"postgres by no reference", strings.Replace(minimal, "sqlite:state.db", "env:A-B", 1), "placet.yaml:3:1: store: wants env:NAME or file:PATH that holds a connection string of PostgreSQL"},
+		{"keys beside SQLite", with("keys: keys"), "placet.yaml:5:1: keys: goes with PostgreSQL; beside a SQLite file its keys have their place"},
 		{"no registry", strings.Replace(minimal, "tools.yaml", "[]", 1), "placet.yaml:4:1: registry: is empty; list something or remove the key"},
 		{"policy timeout", with("policy: {timeout: 0s}"), "placet.yaml:5:10: policy.timeout: must be more than 0 and at most 10s"},
 		{"layer twice", with("policy: {layers: [{name: a, files: b}, {name: a, files: c}]}"), `placet.yaml:5:1: policy: has two layers named "a"`},
@@ -316,5 +317,30 @@ func TestKeysAreDocumented(t *testing.T) {
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
 		t.Errorf("%s is not current (%v); run: go test ./config -update", path, err)
+	}
+}
+
+func TestStoreOnPostgreSQL(t *testing.T) {
+	getenv := func(name string) (string, bool) { return "postgres://from-" + name, name == "PLACET_STORE" }
+	readFile := func(path string) ([]byte, error) { return []byte("postgres://in" + path + "\n"), nil }
+	for store, want := range map[string]string{"env:PLACET_STORE": "postgres://from-PLACET_STORE", "file:store.dsn": "postgres://in/etc/placet/store.dsn",
+		"postgres://placet@db/records": "postgres://placet@db/records"} {
+		for keys, path := range map[string]string{"": "/etc/placet/placet", "keys: /var/lib/placet\n": "/var/lib/placet/placet"} {
+			c, err := Parse("placet.yaml", "/etc/placet", []byte(strings.Replace(minimal, "sqlite:state.db", store, 1)+keys))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dsn, is, err := c.Database(getenv, readFile)
+			if dsn != want || !is || err != nil || c.StorePath() != path {
+				t.Errorf("%s: %q %v %v, keys at %s", store, dsn, is, err, c.StorePath())
+			}
+		}
+	}
+	c, err := Parse("placet.yaml", "/etc/placet", []byte(minimal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, is, err := c.Database(getenv, readFile); is || err != nil {
+		t.Errorf("SQLite is PostgreSQL: %v", err)
 	}
 }

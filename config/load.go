@@ -45,7 +45,7 @@ func (c *Config) resolve() {
 		c.PublicURL = scheme + c.Listen
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
-	c.storePath = c.path(strings.TrimPrefix(c.Store, "sqlite:"))
+	c.resolveStore()
 	for i := range c.Registry {
 		c.Registry[i] = c.path(c.Registry[i])
 	}

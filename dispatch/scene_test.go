@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,7 +21,6 @@ import (
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
-	"github.com/placet-dev/placet/store/sqlite"
 )
 
 const toolsYAML = `
@@ -165,6 +165,7 @@ type scene struct {
 	issuer   *identity.Local
 	verifier *identity.Verifier
 	path     string
+	database string // on PostgreSQL
 	rego     string
 	yaml     string
 	points   []dispatch.DecisionPoint
@@ -254,7 +255,7 @@ var orchestratorKey = map[*identity.Verifier]string{}
 // open opens the store and a boundary on it, as a start of the process does.
 func (s *scene) open() {
 	s.t.Helper()
-	store, err := sqlite.Open(s.ctx, s.path, sqlite.Options{})
+	store, err := s.openStore()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func (s *scene) open() {
 // restart closes the store as a kill would leave it, and opens it again.
 func (s *scene) restart() {
 	s.t.Helper()
-	if err := s.store.Store.(*sqlite.Store).Close(); err != nil {
+	if err := s.store.Store.(io.Closer).Close(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.open()
