@@ -303,7 +303,11 @@ func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Too
 		return b.undecided(tool.Name, err.Error()), nil
 	}
 	event := record.Event{At: e.now, Tenant: done.Tenant, Kind: record.EventReturned, Run: e.run.ID, Call: done.ID, Who: e.call.By()}
-	if err := b.apply(ctx, record.Note(event, record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: e.call.Digest, Result: done.Outcome.Digest})); err != nil {
+	body := record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: e.call.Digest, Result: done.Outcome.Digest}
+	if err := b.apply(ctx, record.Return(event, body, e.call.Emission)); err != nil {
+		if refusal(err) != nil {
+			return Answer{}, err // the emission was used meanwhile: start over
+		}
 		if overQuota(err) {
 			return b.refusedByQuota(e.call.Tenant, tool.Name, err), nil
 		}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -269,6 +270,7 @@ func (b *Boundary) witness(ctx context.Context, asked Sending, e Emitted) error 
 func (b *Boundary) emissions(a *active, asked Sending, e Emitted, now time.Time) ([]record.Emission, error) {
 	var out []record.Emission
 	run := asked.Run
+	nth := map[canon.Digest]int{} // of equal calls
 	for _, c := range e.Calls {
 		if _, listed := a.Registry.Tool(c.Tool); !listed || c.Forced || len(out) == maxEmissions {
 			continue
@@ -281,9 +283,13 @@ func (b *Boundary) emissions(a *active, asked Sending, e Emitted, now time.Time)
 		if err != nil {
 			return nil, record.Because(record.Unavailable, err, "no emission ID could be made")
 		}
+		digest := record.ArgumentDigest(arguments, nil)
+		equal := canon.Of("placet/emitted/1", []byte(run.Lineage), asked.request.Digest[:], []byte(c.Tool), digest[:])
+		occurrence := fmt.Sprintf("%s%s:%d", emittedPrefix, equal, nth[equal])
+		nth[equal]++
 		out = append(out, record.Emission{Owner: run.Owner, ID: record.EmissionID(id), Run: run.ID, Lineage: run.Lineage, Turn: run.Turn,
 			Provider: asked.request.Provider, Request: asked.request.Digest, Response: cut(e.Response), Position: c.Position,
-			Label: cut(c.Label), Tool: c.Tool, Digest: record.ArgumentDigest(arguments, nil), At: now})
+			Label: cut(c.Label), Tool: c.Tool, Digest: digest, Occurrence: occurrence, At: now})
 	}
 	return out, nil
 }
@@ -319,8 +325,14 @@ func (b *Boundary) witnessed(ctx context.Context, e *evaluation, p *Proposal) er
 	if c.Route == record.RouteAPI {
 		c.Route = record.RouteModel
 	}
-	if c.Occurrence == "" {
-		c.Occurrence = emittedPrefix + string(emission.ID)
+	if c.Occurrence != "" {
+		return nil
 	}
-	return nil
+	// An equal call of an answer that was made again is no occurrence of its own: what
+	// became of the first is what rules A6 and A7 look at.
+	before, err := b.store.Labelled(ctx, c.Tenant, c.Lineage, emission.Occurrence, 0)
+	if len(before) == 0 {
+		c.Occurrence = emission.Occurrence
+	}
+	return err
 }

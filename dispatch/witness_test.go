@@ -84,6 +84,43 @@ func TestRule_G2_EqualCallsAreCounted(t *testing.T) {
 	}
 }
 
+// The same request is asked again, and the model makes the same calls again: they are
+// those that it made before, whether they ran meanwhile or wait.
+func TestRule_G2_AnAnswerMadeAgain(t *testing.T) {
+	s := newScene(t)
+	s.emits(s.ask(anna, "one", newInput), "guarded", `{"order":"ord_1"}`, `{"order":"ord_1"}`)
+	s.wants(s.do(anna, "guarded", `{"order":"ord_1"}`), record.Allow, record.CodeNone, record.Succeeded)
+	s.emits(s.ask(anna, "one", newInput), "guarded", `{"order":"ord_1"}`, `{"order":"ord_1"}`)
+	s.wants(s.do(anna, "guarded", `{"order":"ord_1"}`), record.Allow, record.CodeAlreadyDone, record.Succeeded)
+	if n := len(s.desk.effects()); n != 1 {
+		t.Errorf("%d effects of the same answer made again, want 1", n)
+	}
+	s.ask(anna, "two", told(true, "guarded", `{"order":"ord_1"}`))
+	s.emits(s.ask(anna, "one", newInput), "guarded", `{"order":"ord_1"}`) // a turn later, from the start
+	s.wants(s.do(anna, "guarded", `{"order":"ord_1"}`), record.Allow, record.CodeAlreadyDone, record.Succeeded)
+	s.clock.pass(15 * time.Minute) // rule A7 does not look further back
+	s.emits(s.ask(anna, "one", newInput), "guarded", `{"order":"ord_1"}`)
+	s.wants(s.do(anna, "guarded", `{"order":"ord_1"}`), record.Allow, record.CodeNone, record.Succeeded)
+	if n := len(s.desk.effects()); n != 2 {
+		t.Errorf("%d effects after the window of repeats, want 2", n)
+	}
+	s.emits(s.ask(anna, "one, and more", told(true, "guarded", `{"order":"ord_1"}`)), "guarded", `{"order":"ord_1"}`)
+	s.wants(s.do(anna, "guarded", `{"order":"ord_1"}`), record.Allow, record.CodeNone, record.Succeeded)
+	if n := len(s.desk.effects()); n != 3 {
+		t.Errorf("%d effects after an answer to something else, want 3", n)
+	}
+}
+
+// A tool accepts what shows at least as much as a source in its list.
+func TestRule_A3_MoreThanIsListed(t *testing.T) {
+	s := newScene(t)
+	s.emits(s.ask(anna, "one", newInput), "every", `{"n":1}`)
+	a := s.wants(s.do(anna, "every", `{"n":1}`), record.Allow, record.CodeNone, record.Succeeded)
+	if a.Call.Source != record.Witnessed || len(s.desk.effects()) != 1 {
+		t.Errorf("a witnessed call of a tool that takes direct ones: %s, %d effects", a.Call.Source, len(s.desk.effects()))
+	}
+}
+
 // Callers who race for one emission get one call.
 func TestRule_G2_ConsumedOnceInARace(t *testing.T) {
 	s := newScene(t)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
@@ -44,6 +45,15 @@ const (
 	Vouched   Source = "vouched"   // an orchestrator with the vouch permission states it
 	Direct    Source = "direct"    // an authenticated caller sent it; nobody shows that a model did
 )
+
+// Shows reports whether the source shows at least as much as another one: each shows
+// what those below it do (rule A3). One that is not known shows nothing.
+func (s Source) Shows(least Source) bool {
+	rank := func(s Source) int {
+		return slices.Index([]Source{Direct, Vouched, Witnessed}, s)
+	}
+	return rank(least) >= 0 && rank(s) >= rank(least)
+}
 
 // Route says how a call reached dispatch.
 type Route string

@@ -25,20 +25,23 @@ const (
 // consumes it and is witnessed by it, once (rules A2, G2, G3).
 type Emission struct {
 	Owner
-	ID       EmissionID    `json:"id"`
-	Run      RunID         `json:"run"`
-	Lineage  LineageID     `json:"lineage"`
-	Turn     Turn          `json:"turn"`
-	Provider string        `json:"provider"` // the configured name
-	Request  canon.Digest  `json:"request_digest"`
-	Response string        `json:"response"` // the provider's ID, a label
-	Position int           `json:"position"` // among the calls of the response
-	Label    string        `json:"label"`    // the provider's ID of the call; empty: it gives none
-	Tool     string        `json:"tool"`
-	Digest   canon.Digest  `json:"argument_digest"` // as emitted, canonical (rule G3)
-	State    EmissionState `json:"state"`
-	Call     CallID        `json:"call,omitempty"`
-	At       time.Time     `json:"at"`
+	ID       EmissionID   `json:"id"`
+	Run      RunID        `json:"run"`
+	Lineage  LineageID    `json:"lineage"`
+	Turn     Turn         `json:"turn"`
+	Provider string       `json:"provider"` // the configured name
+	Request  canon.Digest `json:"request_digest"`
+	Response string       `json:"response"` // the provider's ID, a label
+	Position int          `json:"position"` // among the calls of the response
+	Label    string       `json:"label"`    // the provider's ID of the call; empty: it gives none
+	Tool     string       `json:"tool"`
+	Digest   canon.Digest `json:"argument_digest"` // as emitted, canonical (rule G3)
+	// Occurrence is the same for equal calls that answer equal requests of a lineage: an
+	// answer that is made again has no occurrence of its own.
+	Occurrence string        `json:"occurrence"`
+	State      EmissionState `json:"state"`
+	Call       CallID        `json:"call,omitempty"`
+	At         time.Time     `json:"at"`
 }
 
 // ModelObject is something that a provider keeps for a run: a response, a
@@ -158,6 +161,16 @@ func Witness(r Run, a Answered, p *Premise, who Who, at time.Time) (Change, erro
 	f.Events = []Event{r.event(EventModelAnswered, who, at, body)}
 	f.labels(r, who, at, a.Labels, a.Salt)
 	return Change{f}, nil
+}
+
+// Return records that an equal call was answered from its record (rule A7). An emission
+// that asked for it again is used up by that.
+func Return(e Event, b Body, again EmissionID) Change {
+	c := Note(e, b)
+	if again != "" {
+		c.f.Emissions = &EmissionMove{Consume: &EmissionUse{EmissionRef{e.Tenant, again}, e.Call, e.At}}
+	}
+	return c
 }
 
 // labels adds labels that a run's model input brings to its lineage.

@@ -106,7 +106,9 @@ type Repeat struct {
 
 // Accepts reports whether a proposal of this source needs no question for its
 // source alone. If it does not, SourcesBelow is the verdict.
-func (t *Tool) Accepts(s record.Source) bool { return slices.Contains(t.Sources, s) }
+func (t *Tool) Accepts(s record.Source) bool {
+	return slices.ContainsFunc(t.Sources, func(least record.Source) bool { return s.Shows(least) })
+}
 
 // Admits reports whether a caller may know of this tool. When only the scope is
 // missing, it names the scope; that is the one reason a caller may be told.

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	emissionFields  = `tenant, id, issuer, subject, agent, run, lineage, turn, provider, request, response, position, label, tool, digest, state, call, at`
-	insertEmission  = `INSERT INTO emissions (` + emissionFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	emissionFields  = `tenant, id, issuer, subject, agent, run, lineage, turn, provider, request, response, position, label, tool, digest, occurrence, state, call, at`
+	insertEmission  = `INSERT INTO emissions (` + emissionFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	consumeEmission = `UPDATE emissions SET state = 'consumed', call = ? WHERE tenant = ? AND id = ?`
 	retireEmission  = `UPDATE emissions SET state = 'retired' WHERE tenant = ? AND id = ? AND state = 'open'`
 	selectEmission  = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = ? AND id = ?`
 	selectMatching  = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_match
 		WHERE tenant = ? AND lineage = ? AND tool = ? AND digest = ? AND at > ? AND state = 'open'
 		AND EXISTS (SELECT 1 FROM runs WHERE runs.tenant = emissions.tenant AND runs.id = emissions.run AND runs.turn = emissions.turn AND runs.state <> 'terminated')
-		ORDER BY at, id LIMIT 1`
+		ORDER BY at, position, id LIMIT 1`
 	selectOpenEmissions = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_run WHERE tenant = ? AND run = ? AND state = 'open' ORDER BY at, position LIMIT ?`
 	selectLabelled      = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_label WHERE tenant = ? AND lineage = ? AND label = ? AND label <> '' ORDER BY at, position LIMIT ?`
 	countEmissions      = `SELECT EXISTS (SELECT 1 FROM emissions)`
@@ -40,7 +40,7 @@ func scanEmission(s *sqlite.Stmt) (record.Emission, error) {
 	e.Principal = record.Principal{Issuer: col.text(), Subject: col.text()}
 	e.Agent, e.Run, e.Lineage, e.Turn = record.AgentID(col.text()), record.RunID(col.text()), record.LineageID(col.text()), record.Turn(col.int())
 	e.Provider, e.Request, e.Response, e.Position = col.text(), col.digest(), col.text(), int(col.int())
-	e.Label, e.Tool, e.Digest = col.text(), col.text(), col.digest()
+	e.Label, e.Tool, e.Digest, e.Occurrence = col.text(), col.text(), col.digest(), col.text()
 	e.State, e.Call, e.At = record.EmissionState(col.text()), record.CallID(col.text()), col.time()
 	return e, col.err
 }
@@ -204,7 +204,7 @@ func (w *writer) putEmissions(m *record.EmissionMove) error {
 	for _, e := range m.Add {
 		w.emitted.Store(true) // before the commit: too early reads the table for nothing
 		if err := w.run(insertEmission, e.Tenant, string(e.ID), e.Principal.Issuer, e.Principal.Subject, e.Agent, e.Run, e.Lineage, int64(e.Turn),
-			e.Provider, e.Request[:], e.Response, int64(e.Position), e.Label, e.Tool, e.Digest[:], string(e.State), e.Call, micro(e.At)); err != nil {
+			e.Provider, e.Request[:], e.Response, int64(e.Position), e.Label, e.Tool, e.Digest[:], e.Occurrence, string(e.State), e.Call, micro(e.At)); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func emissions(t *testing.T, b *bench) {
 	emit := func(label, arguments string) record.Emission {
 		t.Helper()
 		e := record.Emission{Owner: r.Owner, ID: record.EmissionID(id(t, "emi", b.at)), Run: r.ID, Lineage: r.Lineage, Turn: r.Turn, Provider: "openai",
-			Request: request, Response: "resp", Position: 2, Label: label, Tool: "refund", Digest: record.ArgumentDigest([]byte(arguments), nil),
+			Request: request, Response: "resp", Position: 2, Label: label, Tool: "refund", Digest: record.ArgumentDigest([]byte(arguments), nil), Occurrence: "emission:" + label,
 			State: record.EmissionOpen, At: b.at}
 		c, err := record.Witness(r, record.Answered{Response: "resp", Emissions: []record.Emission{e}}, premise(), who, b.at)
 		b.apply(t, c, err)

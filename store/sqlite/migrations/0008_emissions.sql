@@ -16,6 +16,7 @@ CREATE TABLE emissions (
   label    TEXT NOT NULL,
   tool     TEXT NOT NULL,
   digest   BLOB NOT NULL,
+  occurrence TEXT NOT NULL,
   state    TEXT NOT NULL CHECK (state = 'open' OR state = 'consumed' OR state = 'retired'),
   call     TEXT NOT NULL,
   at       INTEGER NOT NULL,
