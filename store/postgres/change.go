@@ -378,7 +378,7 @@ func (t *truth) putEmissions(m *record.EmissionMove, w *writes) {
 	for _, e := range m.Add {
 		t.emissions[emissionKey{e.Tenant, e.ID}] = e
 		w.queue(insertEmission, string(e.Tenant), string(e.ID), e.Principal.Issuer, e.Principal.Subject, string(e.Agent), string(e.Run), string(e.Lineage), int64(e.Turn),
-			e.Provider, e.Request[:], e.Response, int64(e.Position), e.Label, e.Tool, e.Digest[:], string(e.State), string(e.Call), micro(e.At))
+			e.Provider, e.Request[:], e.Response, int64(e.Position), e.Label, e.Tool, e.Digest[:], e.Occurrence, string(e.State), string(e.Call), micro(e.At))
 	}
 	for _, r := range m.Retire {
 		k := emissionKey{r.Tenant, r.ID}

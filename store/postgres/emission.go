@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	emissionFields = `tenant, id, issuer, subject, agent, run, lineage, turn, provider, request, response, position, label, tool, digest, state, call, at`
+	emissionFields = `tenant, id, issuer, subject, agent, run, lineage, turn, provider, request, response, position, label, tool, digest, occurrence, state, call, at`
 	selectMatching = `SELECT ` + emissionFields + ` FROM emissions
 		WHERE tenant = $1 AND lineage = $2 AND tool = $3 AND digest = $4 AND at > $5 AND state = 'open'
 		AND EXISTS (SELECT 1 FROM runs WHERE runs.tenant = emissions.tenant AND runs.id = emissions.run AND runs.turn = emissions.turn AND runs.state <> 'terminated')
-		ORDER BY at, id LIMIT 1`
+		ORDER BY at, position, id LIMIT 1`
 	selectOpenEmissions = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = $1 AND run = $2 AND state = 'open' ORDER BY at, position LIMIT $3`
 	selectLabelled      = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = $1 AND lineage = $2 AND label = $3 AND label <> '' ORDER BY at, position LIMIT $4`
 	selectNewestRequest = `SELECT id, provider, digest, at FROM model_requests WHERE tenant = $1 AND run = $2 ORDER BY at DESC, id DESC LIMIT 1`
@@ -27,7 +27,7 @@ func scanEmission(col *columns) (record.Emission, error) {
 	e.Principal = record.Principal{Issuer: col.text(), Subject: col.text()}
 	e.Agent, e.Run, e.Lineage, e.Turn = record.AgentID(col.text()), record.RunID(col.text()), record.LineageID(col.text()), record.Turn(col.int())
 	e.Provider, e.Request, e.Response, e.Position = col.text(), col.digest(), col.text(), int(col.int())
-	e.Label, e.Tool, e.Digest = col.text(), col.text(), col.digest()
+	e.Label, e.Tool, e.Digest, e.Occurrence = col.text(), col.text(), col.digest(), col.text()
 	e.State, e.Call, e.At = record.EmissionState(col.text()), record.CallID(col.text()), col.time()
 	return e, col.err
 }

@@ -77,7 +77,7 @@ const (
 	deletePasskey = `DELETE FROM passkeys WHERE tenant = $1 AND issuer = $2 AND subject = $3 AND id = $4`
 	usePasskey    = `UPDATE passkeys SET count = $1, used = $2 WHERE tenant = $3 AND issuer = $4 AND subject = $5 AND id = $6`
 
-	insertEmission = `INSERT INTO emissions (` + emissionFields + `) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)`
+	insertEmission = `INSERT INTO emissions (` + emissionFields + `) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)`
 	moveEmission   = `WITH u AS (UPDATE emissions SET state = $1, call = $2 WHERE tenant = $3 AND id = $4 AND call = '' RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), 1)`
 	insertModelObject  = `INSERT INTO model_objects (tenant, provider, id, run) VALUES ($1,$2,$3,$4)`
