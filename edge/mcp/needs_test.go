@@ -65,7 +65,9 @@ func greedy(l *ledger) http.Handler {
 		}
 		//lint:ignore SA1019 tool servers still ask for it
 		ask := &sdk.CreateMessageParams{MaxTokens: 9, SystemPrompt: "Be brief."}
-		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"r": &sdk.ListRootsParams{}, "q": ask}}, nil
+		//lint:ignore SA1019 and for roots
+		roots := &sdk.ListRootsParams{}
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"r": roots, "q": ask}}, nil
 	})
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
 }
