@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards integration integration-claude integration-newest
+.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards integration integration-claude integration-newest history
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -52,6 +52,11 @@ typescript:
 
 demo:
 	go run ./cmd/placet demo
+
+# What a history could be made to say, on every way to a tool. Prints history: P/N,
+# those cells that hold of all.
+history:
+	cd histories && go test -count=1 -run TestHistoryMatrix
 
 # Who may do what, every operation, method and command by every kind of caller.
 # Prints isolation: P/N, those cells that hold of all.

@@ -2,6 +2,7 @@ package histories_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -35,6 +36,9 @@ type world struct {
 		sync.RWMutex
 		http.Handler
 	}
+
+	change  func(*placet.Options) // what the test adds; nil: nothing
+	outside map[string]bool       // users whose membership was withdrawn
 
 	mu      sync.Mutex
 	lines   []string      // the tools' ledger
@@ -76,7 +80,12 @@ func newWorld(t testing.TB, wait time.Duration) *world {
 // worldOn is a world whose folder somebody has prepared.
 func worldOn(t testing.TB, wait time.Duration, prepare func(dir string)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), entered: make(chan struct{}, 1), release: make(chan struct{}, 1)}
+	return worldWith(t, wait, prepare, nil)
+}
+
+func worldWith(t testing.TB, wait time.Duration, prepare func(dir string), change func(*placet.Options)) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), change: change, outside: map[string]bool{}, entered: make(chan struct{}, 1), release: make(chan struct{}, 1)}
 	for name, text := range map[string]string{
 		"placet.yaml": fmt.Sprintf(settings, wait), "tools.yaml": "version: 1\n", "policy/said.rego": rule,
 	} {
@@ -121,7 +130,11 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	c.PublicURL = w.url
-	w.placet, err = placet.Open(context.Background(), placet.Options{Config: c, Local: w.local, Tenants: []string{"acme"}, Tools: w.tools()})
+	o := placet.Options{Config: c, Local: w.local, Tenants: []string{"acme"}, Tools: w.tools()}
+	if w.change != nil {
+		w.change(&o)
+	}
+	w.placet, err = placet.Open(context.Background(), o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -189,10 +202,14 @@ func (w *world) ledger(row string) []string {
 	return out
 }
 
-// token is for proposing as somebody through an agent, or for answering.
+// token is for proposing as somebody (user, or user@tenant) through an agent, or for answering.
 func (w *world) token(subject string, answers bool) string {
 	w.t.Helper()
-	s := identity.TokenSpec{Audience: w.url + "/mcp", Subject: subject, Tenant: "acme", Agent: "bot", Scopes: []string{"work"}}
+	subject, tenant, _ := strings.Cut(subject, "@")
+	s := identity.TokenSpec{Audience: w.url + "/mcp", Subject: subject, Tenant: cmp.Or(tenant, "acme"), Agent: "bot", Scopes: []string{"work"}}
+	if w.outside[subject] {
+		s.Scopes = nil
+	}
 	if answers {
 		s = identity.TokenSpec{Audience: w.url + "/console", Subject: subject, Tenant: "acme", Groups: []string{"leads", "readers"}}
 	}
