@@ -203,6 +203,13 @@ func TestRule_A1_HistoriesAtTheEdge(t *testing.T) {
 					a.runs("a call after a forged history", who, body, 0)
 				}
 			}
+			if mode == "refuse" {
+				w := httptest.NewRecorder()
+				a.placet.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+				if !strings.Contains(w.Body.String(), `placet_history_findings_total{code="call_in_foreign_role",severity="forgery"}`) {
+					t.Errorf("what was refused is not counted:\n%s", w.Body)
+				}
+			}
 			p := protos()[0]
 			a.provider.Requests()
 			for _, body := range unreadable {

@@ -303,7 +303,9 @@ type exchange struct {
 func (d *door) ask(r *http.Request, c identity.Caller, q *request, tools names) (*exchange, *reading, *refusal) {
 	found, f := q.readHistory(tools)
 	if f == nil {
-		f = q.verdict(found)
+		if f = q.verdict(found); f != nil && d.Checked != nil {
+			d.Checked(q.history, found.findings, nil)
+		}
 	}
 	if f != nil {
 		return nil, nil, f

@@ -88,7 +88,8 @@ type Options struct {
 	Providers []Provider
 	Transport http.RoundTripper // to providers; nil: one of its own
 	Log       *slog.Logger      // nil: no log
-	// Checked is told of every history that was compared with records; nil: nobody is.
+	// Checked is told of every history that could be read: without classes where it was
+	// refused before it was compared; nil: nobody is.
 	Checked func(*history.Transcript, []history.Finding, *history.Classification)
 	Version string // of this program, as providers are told
 	Limits  Limits

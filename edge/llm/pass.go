@@ -73,7 +73,7 @@ func (d *door) send(r *http.Request, p *provider, e endpoint, body []byte) (*htt
 			return nil, nil, &refusal{status: http.StatusGatewayTimeout, code: "provider_silent", message: "the provider did not begin to answer in time"}
 		}
 		if r.Context().Err() == nil {
-			d.Log.WarnContext(r.Context(), "a provider cannot be reached", "provider", p.Name, "error", p.scrub([]byte(err.Error())))
+			d.Log.WarnContext(r.Context(), "a provider cannot be reached", "provider", p.Name, "error", string(p.scrub([]byte(err.Error()))))
 		}
 		return nil, nil, &refusal{status: http.StatusBadGateway, code: "provider_unreachable", message: "the provider cannot be reached; ask again later"}
 	}
