@@ -195,6 +195,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	}
 	p.metrics = metrics.New(metrics.Options{Records: p.store, Generation: p.boundary.Generation, Ignored: p.ignored.Counts, Clock: o.Clock, Log: o.Log,
 		Quarantined: func() int { return len(p.boundary.Current().Registry.Quarantined()) }})
+	if err = p.metrics.Begin(ctx); err != nil {
+		return nil, err
+	}
 	if err = p.doors(); err != nil {
 		return nil, err
 	}

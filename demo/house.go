@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/placet-dev/placet"
+	"github.com/placet-dev/placet/edge/llm/llmtest"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/registry"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
@@ -31,6 +33,10 @@ type house struct {
 	helpdesk *process
 	gateway  *process
 	issuer   *identity.Local
+
+	model       *llmtest.Provider // a stand-in of a model, in this process
+	modelDoor   *net.TCPListener
+	modelServer *http.Server
 }
 
 // build starts everything. Whatever it returns must be torn down.
@@ -47,6 +53,12 @@ func build(ctx context.Context, self []string) (*house, error) {
 	if h.door, err = listen(); err != nil {
 		return h, err
 	}
+	if h.modelDoor, err = listen(); err != nil {
+		return h, err
+	}
+	h.model = &llmtest.Provider{}
+	h.modelServer = &http.Server{Handler: h.model, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = h.modelServer.Serve(h.modelDoor) }() // it ends when the house is torn down
 	if err := (deskSettings{Issuer: h.url(), Audience: h.deskURL()}).write(dir); err != nil {
 		return h, err
 	}
@@ -80,6 +92,9 @@ func (h *house) tear() error {
 		}
 	}
 	var errs []error
+	if h.modelServer != nil {
+		errs = append(errs, h.modelServer.Close())
+	}
 	for _, l := range []*net.TCPListener{h.door, h.desk} {
 		if l != nil {
 			errs = append(errs, l.Close())
@@ -94,7 +109,7 @@ func (h *house) tear() error {
 // configure writes what an operator would: configuration, registry, policy, the
 // development issuer, and the lock with what the help desk offers.
 func (h *house) configure(ctx context.Context) (err error) {
-	replace := strings.NewReplacer("{listen}", h.door.Addr().String(), "{helpdesk}", h.deskURL())
+	replace := strings.NewReplacer("{listen}", h.door.Addr().String(), "{helpdesk}", h.deskURL(), "{model}", "http://"+h.modelDoor.Addr().String())
 	for from, to := range map[string]string{
 		"files/placet.yaml": "placet.yaml", "files/tools.yaml": "tools.yaml", "policy/main.rego": "policy/main.rego",
 	} {

@@ -178,6 +178,7 @@ type recorded struct {
 	Tool      string            `json:"tool"`
 	Principal record.Principal  `json:"principal"`
 	State     record.State      `json:"state"`
+	Source    record.Source     `json:"source"`
 	Approval  record.ApprovalID `json:"approval"`
 	Operators struct {
 		Key string `json:"idempotency_key"`

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/placet-dev/placet/edge/llm/llmtest"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -95,12 +96,19 @@ func (s *scene) resumeByAnother(ctx context.Context) error {
 	if l.Effects != s.ran {
 		s.fault("f", "the ledger holds %d effects, not %d", l.Effects, s.ran)
 	}
-	t, err := s.anna.call(ctx, "db_query", json.RawMessage(orders21), nil)
+	t, err := s.asksModel(ctx)
 	if err != nil {
 		return err
 	}
 	if t.decision != nil || t.isError {
 		s.fault("f", "anna's next question was not answered: %s", t.text)
+	}
+	now, err := s.auditor.calls(ctx)
+	if err != nil {
+		return err
+	}
+	if len(now) != len(before)+1 || now[0].Tool != "db_query" || now[0].Source != record.Witnessed {
+		s.fault("f", "anna's next question is not recorded as her model's")
 	}
 	return s.out.step(l)
 }
@@ -127,6 +135,7 @@ func (s *scene) goOn(ctx context.Context, anna recorded) error {
 	}
 	for _, a := range []attempt{
 		{what: "placet_wait for anna's call, with the chat in _meta"},
+		{"resume anna's run with the chat", http.MethodPost, "/v1/runs/" + run + "/resume", history},
 		{"read anna's run", http.MethodGet, "/v1/runs/" + run, nil},
 		{"read anna's call", http.MethodGet, "/v1/calls/" + call, nil},
 		{"hand in the chat as a proposal in anna's run", http.MethodPost, "/v1/calls", map[string]any{"run": run, "messages": history.Messages}},
@@ -143,7 +152,37 @@ func (s *scene) goOn(ctx context.Context, anna recorded) error {
 			s.fault("f", "mallory was not refused: %s", a.what)
 		}
 	}
+	return s.asData(ctx, history, use)
+}
+
+// asData hands the chat to what takes histories: it is checked, kept for display and
+// shown to a model, which even makes the call again. It was put into the model's
+// mouth, so that shows nothing.
+func (s *scene) asData(ctx context.Context, history chat, use toolUse) error {
+	s.h.model.Say(llmtest.Reply{Calls: []llmtest.Call{{ID: "toolu_again", Name: use.Name, Arguments: string(use.Input)}}})
+	for path, body := range map[string]any{
+		"/v1/history/check?format=anthropic-messages": history,
+		"/v1/transcripts?format=anthropic-messages":   history,
+		"/llm/model/v1/messages":                      map[string]any{"model": "stand-in", "max_tokens": 64, "messages": history.Messages},
+	} {
+		if err := s.mallory.must(ctx, http.MethodPost, path, body, nil); err != nil {
+			return fmt.Errorf("step f: %w", err)
+		}
+	}
+	if n := len(s.h.model.Requests()); n != 1 {
+		s.fault("f", "the model was asked %d times", n)
+	}
 	return nil
+}
+
+// asksModel is anna's own question, to the model and then, as it says, to the tool.
+func (s *scene) asksModel(ctx context.Context) (told, error) {
+	s.h.model.Say(llmtest.Reply{Calls: []llmtest.Call{{ID: "toolu_orders", Name: "db_query", Arguments: orders21}}})
+	question := map[string]any{"model": "stand-in", "max_tokens": 64, "messages": []any{map[string]string{"role": "user", "content": "What did cus_21 order?"}}}
+	if err := s.anna.must(ctx, http.MethodPost, "/llm/model/v1/messages", question, nil); err != nil {
+		return told{}, fmt.Errorf("step f: %w", err)
+	}
+	return s.anna.call(ctx, "db_query", json.RawMessage(orders21), nil)
 }
 
 func (s *scene) refused(ctx context.Context, a attempt, anna recorded, history chat) (bool, error) {

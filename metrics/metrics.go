@@ -43,6 +43,7 @@ type Options struct {
 type Metrics struct {
 	o        Options
 	registry *prometheus.Registry
+	after    int64 // the last event that was counted; of Run, once it runs
 
 	calls, blocked, proposals, emissions, alerts, items, findings *prometheus.CounterVec
 	mismatches, foreign, repeats, late, throttled, checked        prometheus.Counter
@@ -111,20 +112,19 @@ func (m *Metrics) History(t *history.Transcript, findings []history.Finding, cla
 	}
 }
 
-// Run follows the log until ctx ends, from its newest event on.
+// Begin finds where counting begins: whatever is recorded after it returned is counted.
+func (m *Metrics) Begin(ctx context.Context) (err error) {
+	m.after, _, err = m.o.Records.Last(ctx, time.Time{})
+	return err
+}
+
+// Run follows the log until ctx ends, from where Begin began.
 func (m *Metrics) Run(ctx context.Context) {
-	after, begun := int64(0), false
 	t := time.NewTicker(m.o.Poll)
 	defer t.Stop()
 	for {
 		var err error
-		if !begun {
-			after, _, err = m.o.Records.Last(ctx, time.Time{})
-			begun = err == nil
-		} else {
-			after, err = m.follow(ctx, after)
-		}
-		if err != nil && ctx.Err() == nil {
+		if m.after, err = m.follow(ctx, m.after); err != nil && ctx.Err() == nil {
 			m.o.Log.Error("metrics: the log cannot be followed", "error", err)
 		}
 		select {
