@@ -105,7 +105,8 @@ func TestRule_F6_WhatIsSentUpstream(t *testing.T) {
 func TestServersWithoutResources(t *testing.T) {
 	for status, none := range map[int]bool{http.StatusUnauthorized: true, http.StatusNotFound: true, http.StatusTooManyRequests: false, http.StatusBadGateway: false} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			up := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newServer(newLedger(t)) }, &sdk.StreamableHTTPOptions{Stateless: true})
+			ledger := newLedger(t) // not in the handler: a request may come when the test is over
+			up := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newServer(ledger) }, &sdk.StreamableHTTPOptions{Stateless: true})
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				text, err := io.ReadAll(r.Body)
 				if err != nil {
