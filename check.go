@@ -12,6 +12,7 @@ import (
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
+	toolmcp "github.com/placet-dev/placet/tool/mcp"
 	"github.com/placet-dev/placet/yamlfile"
 )
 
@@ -62,7 +63,26 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 	}
 	c.dottedNames()
 	c.decisionPoints(ctx)
+	if err := c.ownServers(ctx); err != nil {
+		return nil, err
+	}
 	return c, c.fixtures()
+}
+
+// ownServers reads the files that HTTP operations and named queries stand in, and
+// warns of those that cannot be used: their tools are not there then. Nobody is asked.
+func (c *Checked) ownServers(ctx context.Context) error {
+	o := c.placet.o
+	servers := OpenServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version}, o.world())
+	for s := range c.active.Registry.Servers() {
+		if s.Kind != registry.KindOperations && s.Kind != registry.KindQueries {
+			continue
+		}
+		if _, err := servers.ListOffers(ctx, s); err != nil {
+			c.warn(s.Place, "servers."+s.Name, err.Error())
+		}
+	}
+	return servers.Close()
 }
 
 // decisionPoints warns of decision points whose metadata cannot be used. They need

@@ -69,6 +69,42 @@ func TestCheckListsWhatACallerWouldSee(t *testing.T) {
 	}
 }
 
+// The files of operations and queries are read too: what is wrong in them is said, with its place.
+func TestCheckReadsOperationsAndQueries(t *testing.T) {
+	const tools = "version: 1\nservers:\n  orders: {operations: orders.yaml}\n  stock: {queries: stock, database: \"sqlite:/nowhere/stock.db\"}\ntools:\n  get_order: {server: orders, scope: a, read: true}\n"
+	for name, c := range map[string]struct {
+		operations string
+		want       bool
+	}{
+		"in order": {"version: 1\nbase: https://orders.example.com\noperations:\n  get_order: {method: GET, path: /orders, description: Reads an order., result: [id]}\n", false},
+		"misspelt": {"version: 1\nbase: https://orders.example.com\noperations:\n  get_order: {methodd: GET, path: /orders}\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := checkedOptions(t, tools)
+			dir := filepath.Dir(o.Config.File())
+			if err := os.WriteFile(filepath.Join(dir, "orders.yaml"), []byte(c.operations), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(dir, "stock"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			checked, err := Check(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said []string
+			for _, w := range checked.Warnings() {
+				if w.Path == "servers.orders" || w.Path == "servers.stock" {
+					said = append(said, w.Message)
+				}
+			}
+			if c.want != (len(said) == 1) || c.want && !strings.Contains(said[0], "methodd") {
+				t.Errorf("warned %q", said)
+			}
+		})
+	}
+}
+
 // What a start refuses, a check refuses, with the same words.
 func TestCheckRefusesWhatOpenRefuses(t *testing.T) {
 	server := "version: 1\nservers: {desk: {url: \"https://desk.example.com\"}}\ntools:\n"
