@@ -314,7 +314,7 @@ func otherRows() []row {
 		{name: "reload", door: operating, object: asked, ask: to(post, "/v1/reload"),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
 		{name: "list-limits", door: door{viewing.unknown, the(viewing.forbidden, persons)}, object: asked, ask: to(get, "/v1/limits?limit=500"),
-			own: the(proposers, readers, strangers), unlike: true},
+			may: readers, own: the(proposers, strangers), unlike: true}, // readers see which runs have calls that wait
 		{name: "list-limits of a run", door: door{viewing.unknown, the(viewing.forbidden, persons, readers, strangers)}, object: asked,
 			ask: to(get, "/v1/limits?run={run}"), may: mine},
 		// An operator removes passkeys of their own tenant; here nobody has any.
