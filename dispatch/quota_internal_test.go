@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +14,15 @@ import (
 func TestRule_J3_RefusalsAreOneEventInAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r refusals
+		var mu sync.Mutex // two tenants' windows end at once
 		told := map[string][]int64{}
 		refuse := func(tenant string, n int) {
 			for range n {
-				r.refused(record.TenantID(tenant), func(n int64) { told[tenant] = append(told[tenant], n) })
+				r.refused(record.TenantID(tenant), func(n int64) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[tenant] = append(told[tenant], n)
+				})
 			}
 		}
 		refuse("acme", 500)
@@ -26,6 +32,8 @@ func TestRule_J3_RefusalsAreOneEventInAWindow(t *testing.T) {
 		refuse("acme", 2)
 		time.Sleep(quotaWindow + time.Second)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if a, g := told["acme"], told["globex"]; len(a) != 2 || a[0] != 500 || a[1] != 2 || len(g) != 1 || g[0] != 1 {
 			t.Errorf("told %v", told)
 		}
