@@ -346,7 +346,7 @@ func (w *world) approve(call record.CallID, word record.Word) {
 // until waits for a condition.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("waited in vain for %s", what)
 		}
