@@ -306,10 +306,7 @@ func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Too
 	body := record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: e.call.Digest, Result: done.Outcome.Digest}
 	if err := b.apply(ctx, record.Return(event, body, e.call.Emission)); err != nil {
 		if refusal(err) != nil {
-			return Answer{}, err // the emission was used meanwhile: start over
-		}
-		if overQuota(err) {
-			return b.refusedByQuota(e.call.Tenant, tool.Name, err), nil
+			return Answer{}, err // the emission was used meanwhile, or the quota is used up
 		}
 		return b.undecided(tool.Name, err.Error()), nil
 	}

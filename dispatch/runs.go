@@ -122,7 +122,10 @@ func (b *Boundary) ownRun(ctx context.Context, c identity.Caller, id record.RunI
 func (b *Boundary) foreign(ctx context.Context, c identity.Caller, what string) {
 	o := c.Owner()
 	event := record.Event{At: b.clock(), Tenant: o.Tenant, Kind: record.EventForeign, Who: o.By()}
-	if err := b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: what})); err != nil {
+	switch err := b.apply(ctx, record.Note(event, record.Body{Verdict: record.Deny, Detail: what})); {
+	case overQuota(err):
+		b.refusedByQuota(o.Tenant, "", err)
+	case err != nil:
 		b.log.Error("dispatch: a request for somebody else's records was not recorded", "error", err)
 	}
 }

@@ -48,5 +48,5 @@ func (f Facts) proposes() bool {
 	if f.Call != nil {
 		return f.Call.From == None && f.Call.After.Supports == ""
 	}
-	return f.Run == nil && len(f.Events) == 1 && slices.Contains([]EventKind{EventRefused, EventReturned}, f.Events[0].Kind)
+	return f.Run == nil && len(f.Events) == 1 && slices.Contains([]EventKind{EventRefused, EventReturned, EventForeign}, f.Events[0].Kind)
 }
