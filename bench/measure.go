@@ -59,7 +59,7 @@ func (s *side) drive(ctx context.Context, callers int, d time.Duration) (int64, 
 	begin := time.Now()
 	for caller := range callers {
 		work.Go(func() {
-			for time.Since(begin) < d && ctx.Err() == nil {
+			for again := true; again; again = time.Since(begin) < d && ctx.Err() == nil {
 				if err := s.call(ctx, caller); err != nil {
 					cancel(err)
 					return
