@@ -323,6 +323,7 @@ func (p *Permissions) Check(fail func(key, message string)) {
 		}
 	}
 	check("operate", p.Operate)
+	check("operate_all", p.OperateAll)
 	check("read", p.Read)
 }
 

@@ -225,7 +225,7 @@ type Workload struct {
 	Certificate *Certificate       `yaml:"certificate" doc:"What its certificate of a plain authority states. Each workload has keys, a certificate or both."`
 	Agent       string             `yaml:"agent" doc:"The agent that it is: a token beside its credential must name the same."`
 	Tenant      string             `yaml:"tenant" doc:"Its tenant. Default: the one there is; needed where there are several."`
-	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate."`
+	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate, operate_all."`
 	Expires     Time               `yaml:"expires" doc:"When it ends, whatever keys and certificates it holds then: a time such as 2027-01-31T12:00:00Z."`
 }
 
@@ -263,12 +263,15 @@ func (t *Time) UnmarshalText(text []byte) error {
 // Permission is what a program may do.
 type Permission string
 
-func (Permission) Choices() []string { return []string{"propose", "vouch", "read", "operate"} }
+func (Permission) Choices() []string {
+	return []string{"propose", "vouch", "read", "operate", "operate_all"}
+}
 
 // Permissions are who may do what. References are group:NAME or group:NAME@ISSUER.
 type Permissions struct {
-	Operate []string `yaml:"operate" doc:"Who may operate this server."`
-	Read    []string `yaml:"read" doc:"Who may read records, without operating."`
+	Operate    []string `yaml:"operate" doc:"Who may operate this server."`
+	OperateAll []string `yaml:"operate_all" doc:"Who owns this server: they operate, and may revoke in every tenant. Nobody by default."`
+	Read       []string `yaml:"read" doc:"Who may read records, without operating."`
 }
 
 // Runs bounds runs.

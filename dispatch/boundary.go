@@ -148,7 +148,7 @@ type Boundary struct {
 	indexes indexes
 	waiting waiting
 	moves   moves
-	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process
+	running sync.Map // record.CallID to the attempt in this process
 	away    away
 	wake    chan struct{} // the clock has something earlier to do
 	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds

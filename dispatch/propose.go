@@ -301,6 +301,9 @@ func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Too
 	if _, ok := e.a.admits(tool, e.caller); !ok {
 		return Answer{}, nil // decided, and denied, like any other call
 	}
+	if b.stopped(ctx, e.call) {
+		return Answer{}, nil // likewise
+	}
 	if err := b.borrow(ctx, e, tool, done); err != nil {
 		return b.undecided(tool.Name, err.Error()), nil
 	}

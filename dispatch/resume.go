@@ -147,7 +147,9 @@ func (b *Boundary) withheld(ctx context.Context, caller identity.Caller, c recor
 		return b.undecided(c.Tool.Name, "nothing is active"), true, nil
 	}
 	code, scope := record.CodeNotAvailable, ""
-	if tool, ok := a.Registry.Tool(c.Tool.Name); ok {
+	if b.stopped(ctx, c) {
+		code = record.CodeRevoked
+	} else if tool, ok := a.Registry.Tool(c.Tool.Name); ok {
 		if scope, ok = tool.Admits(caller.Owner(), caller.Scopes(), caller.Groups()); ok {
 			return Answer{}, false, nil
 		}
@@ -240,7 +242,7 @@ func (b *Boundary) askAgain(ctx context.Context, e *evaluation, d record.Decisio
 		}
 		switch {
 		// Who counts is asked of what is active now, not of when they answered (rule D5).
-		case same && (q.State == record.Approved || used) && d.Rule.Met(q.Answers, binding, e.call.Owner, e.a.People):
+		case same && (q.State == record.Approved || used) && d.Rule.Met(e.counted(*q), binding, e.call.Owner, e.a.People):
 			return b.run(ctx, e, d, q, nil, progress)
 		case same && q.State == record.Pending:
 			return waitingAnswer(l), nil
@@ -336,7 +338,7 @@ func (b *Boundary) Cancel(ctx context.Context, c identity.Caller, id record.Call
 		}
 		if !l.Call.State.Waiting() {
 			if stop, ok := b.running.Load(id); ok {
-				stop.(context.CancelFunc)()
+				stop.(attempt).stop()
 			}
 			return b.Show(ctx, c, id)
 		}

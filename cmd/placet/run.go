@@ -31,6 +31,7 @@ type commands struct {
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
+	Revoke     revokeCommand     `cmd:"" help:"Stop a tool, a server, a person, an agent, a run or everything, now."`
 	Passkeys   passkeysCommand   `cmd:"" help:"Remove passkeys of people who have lost them."`
 	History    historyCommand    `cmd:"" help:"Check transcripts of conversations."`
 	Explain    explainCommand    `cmd:"" help:"Say what a call would get, and change nothing."`
