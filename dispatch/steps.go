@@ -55,6 +55,7 @@ type evaluation struct {
 	lineage record.Lineage // as this evaluation read it
 	looked  bool           // it did
 	labels  []string       // of it, those that count now
+	above   []record.Run   // the runs above a child run, the nearest first
 	trace   *label.Trace   // where the call's values come from; nil: nothing was read or typed yet
 }
 
@@ -64,7 +65,7 @@ type evaluation struct {
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
 	for _, step := range []func(context.Context) bool{
-		e.resolveTool, e.checkPin, // step 4
+		e.resolveTool, e.checkGrant, e.checkPin, // step 4
 		e.checkArguments, e.checkGuards, // step 5
 		e.checkSource, e.checkCost, e.checkAmount, e.checkPrior, e.checkLabels,
 		e.checkObjects, // steps 6 and 7
@@ -456,6 +457,7 @@ func (e *evaluation) charges() []record.Charge {
 		return out
 	}
 	out = append(out, e.tenantCharges()...)
+	out = append(out, e.grantCharges()...)
 	out = append(out, e.spends.charges(e, lasts)...)
 	if t.PerMinute > 0 {
 		out = append(out, record.Charge{Counter: record.CounterFor("minute", t.Name, p.Issuer, p.Subject), Amount: 1,

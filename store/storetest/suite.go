@@ -65,6 +65,9 @@ func Run(t *testing.T, open Open) {
 		"Transcripts":      transcripts,
 		"Emissions":        emissions,
 		"Leases":           leases,
+		"Children":         children,
+		"ChildFresh":       childFresh,
+		"ChildRace":        childRace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
