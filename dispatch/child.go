@@ -354,22 +354,22 @@ func (b *Boundary) endOver(ctx context.Context) time.Time {
 	return next
 }
 
-// ToolsUnder is Tools for the run that calls under a label belong to: exactly what a
-// call there would not be refused as not granted.
-func (b *Boundary) ToolsUnder(ctx context.Context, c identity.Caller, runLabel string) []*registry.Tool {
+// EntriesUnder is Entries for the run that calls under a label belong to: exactly what
+// a call there would not be refused as not granted.
+func (b *Boundary) EntriesUnder(ctx context.Context, c identity.Caller, runLabel string, m registry.Method) []*registry.Tool {
 	runs, ok := b.childUnder(ctx, c, runLabel)
 	switch {
 	case !ok:
 		return nil
 	case runs == nil:
-		return b.Tools(ctx, c)
+		return b.Entries(ctx, c, m)
 	}
 	for _, run := range runs {
 		if run.Grant != nil {
 			c = c.Within(run.Grant.Scopes)
 		}
 	}
-	return b.entries(ctx, c, registry.MethodTool, func(a *active, t *registry.Tool) bool { return a.grants(t, c, runs) == "" })
+	return b.entries(ctx, c, m, func(a *active, t *registry.Tool) bool { return a.grants(t, c, runs) == "" })
 }
 
 // childUnder returns the child run that a label names, with those above it; nil: it

@@ -197,6 +197,8 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 	case route != "":
 	case e.run.Replays != "":
 		route = record.RouteReplay
+	case e.run.Parent != "":
+		route = record.RouteDelegate // its source is what it can show itself (rule A2)
 	case source != record.Direct:
 		route = record.RouteModel
 	default:
