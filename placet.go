@@ -214,7 +214,11 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 
 func (o Options) limits() dispatch.Limits {
 	c := o.Config
-	return dispatch.Limits{Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
+	depth := c.Runs.Depth
+	if depth == 0 {
+		depth = -1 // none: the boundary's own 0 is its default
+	}
+	return dispatch.Limits{Depth: depth, FanOut: int64(c.Runs.FanOut), Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
 		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
 		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), OpenInTurn: int64(c.Runs.OpenInTurn), OpenOfOne: int64(c.Runs.OpenOfOne),
 		Quota:       record.Quota{Events: int64(max(c.Quota.Events-c.Quota.Reserve, 0)), Window: c.Quota.Per},

@@ -91,6 +91,7 @@ func (b *Boundary) TransferRun(ctx context.Context, c identity.Caller, id record
 	})
 	if err == nil {
 		b.stopRunning(ctx, run)
+		b.stopBelow(ctx, run, run.Active)
 		b.withdraw(ctx, had)
 	}
 	return run, err

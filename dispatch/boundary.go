@@ -49,6 +49,8 @@ type Limits struct {
 	OpenOfOne     int64         // of a principal, in all its lineages; 500
 	Quota         record.Quota  // of a tenant's events; the zero value is none
 	TurnsPerRun   int64         // 0: no limit
+	Depth         int           // of runs below one another; 2, and none below 0
+	FanOut        int64         // live child runs of one run; 8
 	MoneyPerRun   Money         // nil: no limit
 	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
 	CallExpires   time.Duration // 1 h
@@ -77,6 +79,10 @@ func (l Limits) withDefaults() Limits {
 	num(&l.ProposalsOpen, 100)
 	num(&l.OpenInTurn, 100)
 	num(&l.OpenOfOne, 500)
+	num(&l.FanOut, 8)
+	if l.Depth == 0 {
+		l.Depth = 2
+	}
 	if l.ArgumentBytes <= 0 {
 		l.ArgumentBytes = 1 << 20
 	}

@@ -170,6 +170,9 @@ func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Lo
 		return b.undecided(l.Call.Tool.Name, "nothing is active"), nil
 	}
 	e := &evaluation{b: b, a: a, caller: caller, now: now, run: l.Run, call: l.Call, route: route}
+	if err := e.climb(ctx); err != nil {
+		return b.undecided(e.call.Tool.Name, err.Error()), nil
+	}
 	if !l.Call.Tool.ReadOnly {
 		prior, err := b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence)
 		if err != nil {

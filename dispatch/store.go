@@ -72,6 +72,12 @@ type Store interface {
 	Standing(ctx context.Context, tenant record.TenantID, p record.Principal) ([]record.Standing, error)
 	LiveRuns(ctx context.Context, owner record.Owner) ([]record.Run, error)
 
+	// Children returns the runs directly below one, the newest first, at most n.
+	// RunsOver returns live runs whose time is over, the first first, and when the
+	// next one's is.
+	Children(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Run, error)
+	RunsOver(ctx context.Context, now time.Time, n int) (runs []record.Run, next time.Time, err error)
+
 	// Emission returns the oldest emission that a proposal of a tool with a proposed
 	// digest can consume in a lineage: open, made after a time, its run alive in its
 	// turn; or nil. Every proposal asks, so it costs nothing while there is none.

@@ -50,6 +50,9 @@ func (a Answer) denied(tool string) (why, then string) {
 	case record.CodeMissingScope:
 		return "the user you act for may not use " + tool + ".",
 			"No other argument changes this. Tell the user that `" + a.Scope + "` is needed."
+	case record.CodeNotGranted:
+		return "this run was given less than this call of " + tool + " needs" + because(a.Note) + ".",
+			"Do not try it in other words; tell whoever opened the run."
 	case record.CodeInvalidArguments:
 		return "the arguments of " + tool + " are not valid" + because(a.Note) + ".", "Correct them and ask again."
 	case record.CodeGuardRefused:

@@ -39,6 +39,18 @@ func (c Caller) Scopes() []string {
 	return slices.Clone(c.v.scopes)
 }
 
+// Within is the caller with at most the scopes stated, for a run that was given no
+// more. Their token is the same.
+func (c Caller) Within(scopes []string) Caller {
+	if c.v == nil {
+		return c
+	}
+	less := *c.v
+	less.scopes = slices.DeleteFunc(slices.Clone(c.v.scopes), func(s string) bool { return !slices.Contains(scopes, s) })
+	c.v = &less
+	return c
+}
+
 func (c Caller) HasScope(name string) bool { return c.v != nil && slices.Contains(c.v.scopes, name) }
 
 func (c Caller) Groups() []record.Group {

@@ -101,8 +101,9 @@ type Rejection struct {
 	At       time.Time
 }
 
-// Sweep ends every waiting call of a run with its approvals, in the transaction
-// that carries it. The store finds the calls and moves each by [Sweep.Of].
+// Sweep ends every waiting call of a run with its approvals, and every run below it, in
+// the transaction that carries it. The store finds the calls and moves each by
+// [Sweep.Of]; it finds the live runs below and ends each by [Sweep.Below].
 type Sweep struct {
 	Tenant TenantID
 	Run    RunID

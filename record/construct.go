@@ -457,12 +457,14 @@ func EndRun(r Run, why string, who Who, at time.Time) (Change, error) {
 	}
 	after := r
 	after.State, after.Ended, after.Why, after.Version, after.Delegation = Terminated, at, why, r.Version+1, nil
-	return Change{Facts{
+	f := Facts{
 		At:     at,
 		Run:    &RunMove{From: r.Version, After: after},
 		Sweep:  &Sweep{Tenant: r.Tenant, Run: r.ID, To: Canceled, By: ByPrincipal, Code: CodeRunEnded, Who: who, At: at},
 		Events: []Event{r.event(EventRunEnded, who, at, Body{Detail: why})},
-	}}, nil
+	}
+	f.leaves(r)
+	return Change{f}, nil
 }
 
 // Transfer gives a run to another principal or agent of its tenant (rule B2). What
@@ -476,6 +478,8 @@ func Transfer(r Run, to Owner, who Who, at time.Time) (Change, error) {
 		return Change{}, Errorf(Invalid, "a run stays in its tenant")
 	case to == r.Owner:
 		return Change{}, Errorf(Conflict, "the run is theirs already")
+	case r.Parent != "":
+		return Change{}, Errorf(Conflict, "a child run stays with its principal and agent; end it and open another")
 	case !r.Vouched:
 		// Its lineage is that of its owner, and would carry the new owner's calls.
 		return Change{}, Errorf(Conflict, "a run that was opened without vouch belongs to its owner's lineage; let the new owner open one")

@@ -32,6 +32,8 @@ type Boundary interface {
 	RevokePasskeys(context.Context, identity.Operator, record.Principal) (int, error)
 	OpenRun(context.Context, identity.Caller, string) (record.Run, error)
 	Run(context.Context, identity.Caller, record.RunID) (record.Run, string, error)
+	OpenChild(context.Context, identity.Caller, record.RunID, dispatch.Child) (record.Run, error)
+	Children(context.Context, record.Run) ([]record.Run, error)
 	StartTurn(context.Context, identity.Caller, record.RunID, []record.CallID) (record.Run, error)
 	StateInput(context.Context, identity.Caller, record.RunID, string) error
 	EndRun(context.Context, identity.Caller, record.RunID, string) (record.Run, error)

@@ -39,6 +39,7 @@ type Reader interface {
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
 	OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Call, error)
+	Children(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Run, error)
 }
 
 // Verifier says whose login an access token is.

@@ -62,10 +62,8 @@ func (t *truth) premise(f record.Facts) error {
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refusePremise("the delegation has ended")
 		}
-		for depth := 0; run.Parent != "" && depth < 64; depth++ { // rule B4
-			if run, ok = t.runs[runKey{run.Tenant, run.Parent}]; !ok || !run.Live() {
-				return refusePremise("a run above has ended")
-			}
+		if err := t.above(run, f.At); err != nil {
+			return err
 		}
 	}
 	for _, r := range p.Passkeys {

@@ -42,7 +42,7 @@ const (
 	settleTypes = "ttti" + "tiittb" + "in"
 	eventTypes  = "itttttt" + "t"
 
-	runTypes = "ttttttttfiftiiiittt"
+	runTypes = "ttttttttfiftiiiitttti"
 	touchRun = `UPDATE runs SET active = $1 WHERE tenant = $2 AND id = $3`
 
 	upsertCounters = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])),

@@ -25,7 +25,7 @@ const (
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
-		opened, active, ended, why, delegation, replays`
+		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed, preview`
 
@@ -38,7 +38,7 @@ const (
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 
-	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject, agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state,
 		version = excluded.version, active = excluded.active, ended = excluded.ended, why = excluded.why,
 		delegation = excluded.delegation`

@@ -69,6 +69,9 @@ func Run(t *testing.T, open Open) {
 		"RevokedRun":       revokedRun,
 		"RevokedAnswers":   revokedAnswers,
 		"RevocationFence":  revocationFence,
+		"Children":         children,
+		"ChildFresh":       childFresh,
+		"ChildRace":        childRace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
