@@ -187,6 +187,7 @@ func (b Body) encode() []byte {
 	texts(&m, "redacted", b.Redacted)
 	m.text("transcript", string(b.Transcript))
 	m.text("share", string(b.Share))
+	m.text("session", b.Session)
 	return append(m.b, '}')
 }
 

@@ -145,6 +145,7 @@ type Body struct {
 	Redacted   []string     `json:"redacted,omitempty"`
 	Transcript TranscriptID `json:"transcript,omitempty"`
 	Share      ShareID      `json:"share,omitempty"`
+	Session    string       `json:"session,omitempty"` // the login that an answer was given in
 }
 
 // event fills in what the call knows. A body always marshals: it is made of
