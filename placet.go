@@ -183,7 +183,11 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Invoker: p.servers, Clock: o.Clock,
 		Random: o.Random, Log: o.Log, Limits: o.limits(), Tracer: p.traces.tracer(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
-		World: o.world()})
+		World: o.world(), Revoked: func(took time.Duration) {
+			if p.metrics != nil { // not before the doors are there
+				p.metrics.Revoked(took)
+			}
+		}})
 	if err != nil {
 		return nil, err
 	}

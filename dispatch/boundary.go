@@ -35,6 +35,8 @@ type Options struct {
 
 	World    guard.World // what guards may look at; its zero value resolves no name
 	Passkeys Passkeys    // that people sign with; nil: a rule that demands one is never met
+
+	Revoked func(took time.Duration) // told of every revocation, from the command to when nothing more starts; nil: nobody is
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -161,6 +163,7 @@ type Boundary struct {
 
 	ignoredVouch atomic.Int64
 	quota        refusals
+	onRevoked    func(time.Duration)
 }
 
 // New makes a boundary. Until Activate, it denies everything.
@@ -177,6 +180,9 @@ func New(o Options) (*Boundary, error) {
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },
+	}
+	if b.onRevoked = o.Revoked; b.onRevoked == nil {
+		b.onRevoked = func(time.Duration) {}
 	}
 	b.pins.known = make(map[string]pinned)
 	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]bool)

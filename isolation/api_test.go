@@ -92,7 +92,7 @@ func to(method, path string, body ...string) func(*world, credentials, target) r
 
 func (t target) fill(s string) string {
 	return strings.NewReplacer("{call}", t.call, "{run}", t.run, "{approval}", t.approval, "{binding}", t.binding,
-		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state, "{secret}", t.secret).Replace(s)
+		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state, "{secret}", t.secret, "{revocation}", t.revocation).Replace(s)
 }
 
 const get, post = http.MethodGet, http.MethodPost
@@ -321,6 +321,16 @@ func otherRows() []row {
 		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
 		{name: "list-held", door: reading, object: asked, ask: to(get, "/v1/held"), may: readers, own: strangers, unlike: true},
+		{name: "revoke", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"run:{run}","reason":"looked at"}`),
+			may: who{"operator"}, done: became("revoked")},
+		{name: "revoke everywhere", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"tool:file","reason":"looked at","everywhere":true}`),
+			lacks: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "revoke in another tenant", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"all","reason":"looked at","tenant":"elsewhere"}`),
+			lacks: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "list-revocations", door: reading, object: stopped, ask: to(get, "/v1/revocations?ended=true&limit=500"), may: readers, own: strangers,
+			done: only(readers, theRevocation), unlike: true},
+		{name: "show-revocation", door: reading, object: stopped, ask: to(get, "/v1/revocations/{revocation}"), may: readers, done: theRevocation},
+		{name: "undo-revocation", door: operating, object: stopped, ask: to(post, "/v1/revocations/{revocation}/undo", `{"reason":"over"}`), may: who{"operator"}, done: isUndone},
 		{name: "list-alerts", door: reading, object: asked, ask: to(get, "/v1/alerts"), may: readers, own: strangers, unlike: true},
 		{name: "show-me", door: viewing, object: asked, ask: to(get, "/v1/me"), own: the(proposers, persons, readers, strangers), unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},

@@ -390,7 +390,7 @@ func Answer(a Approval, c Call, r Reply, decision Decision, people *People) (Cha
 	after.Version, after.Changed = a.Version+1, r.At
 	event := func(kind EventKind) Event {
 		return Event{At: r.At, Tenant: a.Tenant, Kind: kind, Run: a.Run, Call: a.Call, Approval: a.ID, Who: s.Who,
-			Body: Body{Word: r.Word, Note: r.Note, Binding: r.Binding, Evidence: r.Proof.evidence()}.encode()}
+			Body: Body{Word: r.Word, Note: r.Note, Binding: r.Binding, Evidence: r.Proof.evidence(), Session: r.Session}.encode()}
 	}
 	f := Facts{At: r.At, Events: []Event{event(EventAnswered)}}
 	if p := r.Proof; p != nil && r.Word == Yes {

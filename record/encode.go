@@ -191,6 +191,7 @@ func (b Body) encode() []byte {
 	if b.Grant != nil {
 		m.rare("grant", b.Grant)
 	}
+	m.text("session", b.Session)
 	return append(m.b, '}')
 }
 

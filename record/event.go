@@ -145,8 +145,9 @@ type Body struct {
 	Redacted   []string     `json:"redacted,omitempty"`
 	Transcript TranscriptID `json:"transcript,omitempty"`
 	Share      ShareID      `json:"share,omitempty"`
-	Parent     RunID        `json:"parent,omitempty"` // of a child run that was opened
-	Grant      *Grant       `json:"grant,omitempty"`  // what it may do at most
+	Parent     RunID        `json:"parent,omitempty"`  // of a child run that was opened
+	Grant      *Grant       `json:"grant,omitempty"`   // what it may do at most
+	Session    string       `json:"session,omitempty"` // the login that an answer was given in
 }
 
 // event fills in what the call knows. A body always marshals: it is made of

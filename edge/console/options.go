@@ -25,6 +25,7 @@ type Boundary interface {
 	Barred(identity.Person, record.Approval) string
 	Standing(context.Context, identity.Person) ([]record.Standing, error)
 	StartFresh(context.Context, identity.Person, record.AgentID) error
+	Revocations(context.Context, record.TenantID) ([]record.Revocation, error)
 	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	Current() *dispatch.Active
 	Used([]dispatch.Counted) []dispatch.Use
