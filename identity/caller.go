@@ -156,7 +156,7 @@ func (p Person) Operator() Operator {
 	if !p.Operates() {
 		return Operator{}
 	}
-	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String()}}
+	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String(), principal: p.Principal()}}
 }
 
 // Reads reports whether the person may see what operators see.
@@ -170,13 +170,28 @@ func (o Operator) Valid() bool             { return o.reader.Valid() }
 func (o Operator) Tenant() record.TenantID { return o.reader.tenant }
 func (o Operator) Name() string            { return o.reader.name }
 
+// OperatorAgent is the agent in the records of what operators ask tools.
+const OperatorAgent record.AgentID = "placet.operator"
+
+// Reconciler is the operator as the caller of support calls (rule C5): without scopes,
+// groups and claims, and without a token that anything could be exchanged for. It is
+// made for looking into unknown outcomes and proposes nothing.
+func (o Operator) Reconciler() Caller {
+	if !o.Valid() || o.reader.principal.Subject == "" {
+		return Caller{}
+	}
+	owner := record.Owner{Tenant: o.reader.tenant, Principal: o.reader.principal, Agent: OperatorAgent}
+	return Caller{v: &verified{tenant: owner.Tenant, principal: owner.Principal, agent: owner.Agent, public: []byte("{}"), session: sessionOf(owner)}}
+}
+
 // Operates is Valid, by the name that its users look for.
 func (o Operator) Operates() bool { return o.Valid() }
 
 // Reader is who may see what operators see within a tenant. The zero value is nobody.
 type Reader struct {
-	tenant record.TenantID
-	name   string
+	tenant    record.TenantID
+	name      string
+	principal record.Principal
 }
 
 func (r Reader) Valid() bool             { return r.tenant != "" && r.name != "" }

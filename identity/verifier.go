@@ -195,7 +195,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 	case w != nil && !w.May(p) && !w.May(Operate):
 		return Reader{}, w.lacks(p, "")
 	case w != nil:
-		return Reader{tenant: w.tenant, name: "workload/" + w.name}, nil
+		return Reader{tenant: w.tenant, name: "workload/" + w.name, principal: record.Principal{Issuer: WorkloadIssuer, Subject: w.name}}, nil
 	}
 	person, err := v.Login(ctx, c)
 	if err != nil {
@@ -204,7 +204,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 	if !person.Operates() && !(p == Read && person.Reads()) {
 		return Reader{}, person.Lacks(p)
 	}
-	return Reader{tenant: person.Tenant(), name: person.Principal().String()}, nil
+	return Reader{tenant: person.Tenant(), name: person.Principal().String(), principal: person.Principal()}, nil
 }
 
 // verify returns what a token says, from memory if it was verified within the
