@@ -235,7 +235,7 @@ func (e *evaluation) identify(t *registry.Tool) {
 		c.Occurrence = string(c.ID) // every read is an occurrence of its own (rule A5)
 	}
 	switch t.Retry {
-	case registry.RetrySafe, registry.RetryIdempotent:
+	case registry.RetrySafe, registry.RetryIdempotent, registry.RetryReconcile:
 		c.Attempts = 3
 	}
 }
@@ -360,7 +360,7 @@ func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, di
 
 // step is what the constructors need of this evaluation.
 func (e *evaluation) step(d record.Decision) record.Step {
-	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, OpenTurn: e.b.limits.OpenInTurn, OpenBy: e.b.limits.OpenOfOne, Route: e.route}
+	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, OpenTurn: e.b.limits.OpenInTurn, OpenBy: e.b.limits.OpenOfOne, Route: e.route, Evidence: e.proof}
 }
 
 // record applies a change that dispatches nothing and answers with what it made.

@@ -43,6 +43,7 @@ type evaluation struct {
 	consulted canon.Digest
 	judged    []byte       // versions of what judged the call's objects
 	route     record.Route // how it reached dispatch, where that is not how it was proposed
+	proof     string       // that nothing happened before, of a later attempt that rests on it
 	elsewhere bool         // the entry is reached by another method than was asked
 	moved     error        // the record moved under a look-up: start over
 	dry       bool         // nothing may be asked of tools and decision points

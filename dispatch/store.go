@@ -49,8 +49,9 @@ type Store interface {
 	// the guarded transition does, and losers get the conflict.
 	Due(ctx context.Context, now time.Time, n int) (calls []Loaded, next time.Time, err error)
 
-	// Ready returns calls that people approved and whose run holds a delegation: what
-	// may be dispatched while its caller is away. It goes by tenant and ID, from after
+	// Ready returns calls that people approved, and calls whose outcome is not known, in
+	// runs that hold a delegation: what may be dispatched or looked into while its caller
+	// is away. It goes by tenant and ID, from after
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 

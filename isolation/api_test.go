@@ -170,6 +170,7 @@ func callRows() []row {
 		{name: "report without the lease", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/report", `{"attempt":1,"secret":"{call}","outcome":"succeeded"}`), lacks: mine},
 		{name: "reconcile", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/reconcile", `{"outcome":"succeeded","evidence":"the desk's book"}`),
 			may: who{"operator"}, done: became("succeeded")},
+		{name: "look", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/look"), may: who{"operator"}, done: became("unknown")},
 		{name: "lift", door: operating, object: asked, ask: to(post, "/v1/runs/{run}/lift", `{"reason":"looked at"}`), lacks: who{"operator"}},
 		{name: "void-answers", door: operating, object: approved, ask: to(post, "/v1/approvals/void", `{"issuer":"urn:placet:dev","subject":"lena","reason":"left"}`),
 			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true},

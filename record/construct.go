@@ -22,6 +22,7 @@ type Step struct {
 	Lineage  *LineageMove // what the step adds to the lineage; nil or empty: nothing
 	Holder   canon.Digest // of an attempt that is handed to its caller: who may report (rule E6)
 	Labels   []string     // of it, the labels that the lineage did not carry
+	Evidence string       // that nothing happened before, where a later attempt rests on it (rule E2)
 }
 
 // illegal is returned by constructors when the table does not allow the move.
@@ -220,6 +221,9 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	after.Decision = s.Decision
 	after.Attempt++
 	after.Key = IdempotencyKey(c.Tenant, c.Run, c.ID)
+	if c.Lease.After(lease) {
+		lease = c.Lease // of an attempt before this one: both are over when it is (rule E3)
+	}
 	after.Lease, after.Due, after.Holder = lease, lease, s.Holder
 	after.Outcome = nil
 	after.Holds = c.owed()
@@ -237,7 +241,8 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 		events = append(events, after.event(EventAuthorized, c.By(), s.At, s.body(after)))
 	}
 	executing := after.event(EventExecuting, s.Who, s.At, Body{Route: s.Route, Arguments: after.Digest, Binding: after.Binding,
-		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Attempt: after.Attempt, Key: after.Key, Lease: lease})
+		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Attempt: after.Attempt, Key: after.Key, Lease: lease,
+		Evidence: s.Evidence})
 	if rest != nil {
 		executing.Approval = rest.ID
 	}
@@ -267,6 +272,9 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
+	if to == Failed && by == ByReconcile && s.At.Before(c.Lease) {
+		return Change{}, Errorf(Conflict, "the last attempt may act until %s; until then nothing proves that nothing happened", c.Lease.UTC().Format(time.RFC3339))
+	}
 	out.At = s.At
 	after.Outcome, after.Lease, after.Due, after.Holds = &out, time.Time{}, time.Time{}, nil
 	kind := map[State]EventKind{Succeeded: EventSucceeded, Failed: EventFailed, Unknown: EventUnknown}[to]
@@ -275,7 +283,7 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 		kind, body.Evidence, body.Detail = EventReconciled, out.Evidence, string(to)
 	}
 	if to == Unknown {
-		after.Holds = c.owed()
+		after.Holds, after.Lease = c.owed(), c.Lease // before its end nothing proves that nothing happened (rule E3)
 	}
 	f := finish(c, after, s, []Event{after.event(kind, s.Who, s.At, body)})
 	f.returns(c, to, out)

@@ -41,6 +41,7 @@ type Boundary interface {
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
+	Look(context.Context, identity.Operator, record.CallID) (record.Call, dispatch.Looked, error)
 	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
 	Revoke(context.Context, identity.Operator, dispatch.RevokeOrder) (record.Revocation, error)

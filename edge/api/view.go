@@ -134,7 +134,7 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 	if o := c.Outcome; o != nil {
 		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Reported: o.Reported, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
 	}
-	if c.Leased() {
+	if c.Leased() && c.State == record.Executing {
 		v.Leased = later(c.Lease)
 	}
 	if who.all() {

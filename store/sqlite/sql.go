@@ -88,9 +88,9 @@ const (
 			AND answers.issuer = ? AND answers.subject = ? AND answers.word = 'approved') ORDER BY id LIMIT ?`
 	// Few runs hold a delegation, so those are walked first.
 	selectReady = `SELECT calls.tenant, calls.id FROM runs INDEXED BY runs_delegated
-		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + ` AND calls.state = 'approval_pending'
-		JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved'
-		WHERE runs.delegation <> '' AND (calls.tenant, calls.id) > (?, ?) ORDER BY calls.tenant, calls.id LIMIT ?`
+		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + `
+		LEFT JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval
+		WHERE runs.delegation <> '' AND (calls.state = 'unknown' OR calls.state = 'approval_pending' AND approvals.state = 'approved') AND (calls.tenant, calls.id) > (?, ?) ORDER BY calls.tenant, calls.id LIMIT ?`
 )
 
 // run executes a statement that returns no rows.

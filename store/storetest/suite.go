@@ -509,7 +509,8 @@ func owedUntilProof(t *testing.T, b *bench) {
 	if err != nil || len(l.Call.Holds) != 1 || l.Call.Holds[0].Counter != day.Counter {
 		t.Fatalf("the call holds %v, %v", l.Call.Holds, err)
 	}
-	change, err = record.Settle(l.Call, record.Failed, record.Outcome{}, record.Step{At: b.at}, record.ByReconcile)
+	// Proof counts once the attempt can have no effect any more (rule E3).
+	change, err = record.Settle(l.Call, record.Failed, record.Outcome{}, record.Step{At: l.Call.Lease}, record.ByReconcile)
 	b.apply(t, change, err)
 	if used() != 0 {
 		t.Fatalf("after the proof %d are held", used())
