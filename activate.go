@@ -25,7 +25,7 @@ func (p *Placet) load(ctx context.Context, from *version.Reader) (dispatch.Activ
 	c := p.o.Config
 	snapshot, err := registry.Load(c.Registry, registry.Options{
 		Environment: c.Environment, Group: p.verifier.ResolveGroup, Principal: p.resolvePrincipal,
-		Declared: p.o.declared(), ReadFile: from.ReadFile, Measure: measured(ctx), Own: p.o.ownFiles(),
+		Declared: p.o.declared(), ReadFile: from.ReadFile, Measure: p.measure(ctx), Own: p.o.ownFiles(),
 	})
 	if err != nil {
 		// Whoever reloads may read what is wrong with the files.
@@ -114,6 +114,10 @@ func (p *Placet) load(ctx context.Context, from *version.Reader) (dispatch.Activ
 		digest = append(digest, []byte("providers"), describeProviders(c.Providers))
 		parts.add("providers", describeProviders(c.Providers))
 		a.Overrides = append(a.Overrides, providerOverrides(c)...)
+	}
+	if c.Policy.Sent != "" {
+		a.Overrides = append(a.Overrides, registry.Override{Setting: "sent", Subject: "policy",
+			Detail: "operators may activate registry and policy files that they send", Place: c.File()})
 	}
 	weak, err := checkQueries(snapshot)
 	if err != nil {

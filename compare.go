@@ -27,7 +27,7 @@ func (p *Placet) standing() (int64, error) {
 // event: that it was asked.
 func (p *Placet) compare(ctx context.Context, o identity.Operator, order api.CompareOrder) (dispatch.Comparison, error) {
 	// What is loaded only to compare has an engine of its own, which goes with it.
-	beside := &Placet{o: p.o, engine: rego.New(), verifier: p.verifier, profiles: p.profiles, store: p.store, passkeys: p.passkeys}
+	beside := &Placet{beside: true, o: p.o, engine: rego.New(), verifier: p.verifier, profiles: p.profiles, store: p.store, passkeys: p.passkeys}
 	from, err := beside.versionOf(ctx, order.From)
 	if err != nil {
 		return dispatch.Comparison{}, err

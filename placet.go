@@ -118,6 +118,7 @@ type Placet struct {
 	alerts   *alert.Watch
 	metrics  *metrics.Metrics
 
+	beside    bool // it loads versions only to compare them
 	reloading sync.Mutex
 	tried     attempt
 	stop      context.CancelFunc

@@ -127,6 +127,9 @@ func (p *Placet) prepare(ctx context.Context, o Order) (Reloaded, dispatch.Activ
 	case record.FilesStored:
 		from, err = p.earlier(ctx, o)
 	case record.FilesSent:
+		if p.o.Config.Policy.Sent == "" {
+			return Reloaded{}, dispatch.Active{}, record.Errorf(record.Forbidden, "this server takes no files from operators: put them in its folder and reload, or set policy.sent: accepted in its placet.yaml")
+		}
 		from = version.Stored(p.o.Config.Folder(), o.Files)
 	}
 	if err != nil {
