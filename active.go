@@ -223,4 +223,50 @@ func (p *Placet) overrides() []registry.Override {
 	return nil
 }
 
-var _ dispatch.Versions = records(nil)
+// activeFiles are the files of a version, by path.
+type activeFiles struct {
+	of    *dispatch.Active
+	files version.Files
+}
+
+// held gives servers their files from the active version, where several processes share
+// one: what one of them has on its disk decides nothing.
+func (p *Placet) held() held {
+	if !p.shared() {
+		return held{}
+	}
+	reader := func() *version.Reader {
+		now := p.boundary.Current()
+		if now == nil {
+			return nil
+		}
+		have := p.files.Load()
+		if have == nil || have.of != now {
+			files, err := version.Decode(now.Files)
+			if err != nil {
+				return nil
+			}
+			have = &activeFiles{now, files}
+			p.files.Store(have)
+		}
+		return version.Stored(p.o.Config.Folder(), have.files)
+	}
+	return held{
+		file: func(path string) ([]byte, bool) {
+			r := reader()
+			if r == nil {
+				return nil, false
+			}
+			text, err := r.ReadFile(path)
+			return text, err == nil
+		},
+		folder: func(path string) (map[string][]byte, bool) {
+			r := reader()
+			if r == nil {
+				return nil, false
+			}
+			files, err := r.ReadTree(path, nil)
+			return files, err == nil
+		},
+	}
+}

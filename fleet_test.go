@@ -284,3 +284,28 @@ func TestRule_H2_WhatIsNotKnownStops(t *testing.T) {
 	f.disk("victim.txt", "alive")
 	f.wants(f.do(f.caller("acme", "bert"), "write_file", `{"path":"one.txt","content":"1"}`), record.Succeeded, "written") // it met nothing
 }
+
+// The files in which operations, queries and schemas stand are the version's: a server
+// that has none of them runs the tools, and what it has on its own disk counts for nothing.
+func TestRule_H2_ServersFilesAreTheVersions(t *testing.T) {
+	remote := newRemote(t, nil)
+	server := pgtest.Start(t)
+	name := server.Database(t)
+	t.Setenv("PLACET_TEST_STORE", server.DSN("owner", name))
+	f := &fleet{openFolder(t, operationsYAML(readOrder), map[string]string{"placet.yaml": fleetYAML, "orders.yaml": ordersFile(remote.url+"/", readOrderFile)}), server, name}
+	f.wants(f.do(f.caller("acme", "anna"), "read_order", `{"order_id":"o-1"}`), record.Succeeded, "o-1")
+	for _, files := range []map[string]string{nil, {"orders.yaml": ordersFile("http://127.0.0.1:1/", readOrderFile)}} {
+		other := f.join("", files)
+		other.wantsReady(true, "")
+		remote.took()
+		other.wants(other.do(other.caller("acme", "anna"), "read_order", `{"order_id":"o-1"}`), record.Succeeded, "o-1")
+		if got := remote.took(); len(got) != 1 || got[0].uri != "/orders/o-1" {
+			t.Errorf("the service got %+v", got)
+		}
+	}
+	f.write("orders.yaml", ordersFile("http://127.0.0.1:1/", readOrderFile))
+	f.wants(f.do(f.caller("acme", "anna"), "read_order", `{"order_id":"o-2"}`), record.Succeeded, "o-1")
+	if got := remote.took(); len(got) != 1 {
+		t.Errorf("the service got %+v", got)
+	}
+}

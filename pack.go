@@ -29,6 +29,14 @@ func Pack(c *config.Config) (version.Files, error) {
 		if err := yamlfile.Decode(path, text, &f).Err(); err != nil {
 			return nil, record.Errorf(record.Invalid, "%w", err)
 		}
+		for _, t := range f.Tools {
+			if t.Value.Schema == "" {
+				continue
+			}
+			if _, err := from.ReadFile(at(filepath.Dir(path), t.Value.Schema)); err != nil {
+				return nil, record.Errorf(record.Invalid, "%s: tools.%s: %w", path, t.Key, err)
+			}
+		}
 		for _, s := range f.Servers {
 			if err := packServer(from, filepath.Dir(path), s.Value); err != nil {
 				return nil, record.Errorf(record.Invalid, "%s: servers.%s: %w", path, s.Key, err)
@@ -47,18 +55,20 @@ func Pack(c *config.Config) (version.Files, error) {
 }
 
 func packServer(from *version.Reader, folder string, s registry.ServerEntry) error {
-	at := func(path string) string {
-		if filepath.IsAbs(path) {
-			return path
-		}
-		return filepath.Join(folder, path)
-	}
 	var err error
 	if s.Operations != "" {
-		_, err = from.ReadFile(at(s.Operations))
+		_, err = from.ReadFile(at(folder, s.Operations))
 	}
 	if s.Queries != "" && err == nil {
-		_, err = from.ReadTree(at(s.Queries), sqlFiles)
+		_, err = from.ReadTree(at(folder, s.Queries), sqlFiles)
 	}
 	return err
+}
+
+// at is a path as a registry file in a folder means it.
+func at(folder, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
 }

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/placet-dev/placet/alert"
@@ -121,6 +122,7 @@ type Placet struct {
 	beside    bool // it loads versions only to compare them
 	reloading sync.Mutex
 	tried     attempt
+	files     atomic.Pointer[activeFiles]
 	stop      context.CancelFunc
 	work      sync.WaitGroup
 	closing   sync.Once
@@ -168,8 +170,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.servers = OpenServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
-		Own: credentials{p.profiles}.own}, o.world())
+	p.servers = openServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
+		Own: credentials{p.profiles}.own}, o.world(), p.held())
 	p.servers.local = handlers
 	var away dispatch.Delegations
 	if p.sources != nil {

@@ -287,8 +287,8 @@ func policyFiles(name string) (map[string][]byte, error) {
 	return files, err
 }
 
-// readServerFiles reads what HTTP operations and named queries stand in, so that it is
-// part of the version. One that cannot be read is left out: its tools are not there.
+// readServerFiles reads what HTTP operations, named queries and schemas of leased tools
+// stand in, so that it is part of the version. One that cannot be read is left out: its tools are not there.
 func readServerFiles(s *registry.Snapshot, from *version.Reader) {
 	for srv := range s.Servers() {
 		switch srv.Kind {
@@ -296,6 +296,10 @@ func readServerFiles(s *registry.Snapshot, from *version.Reader) {
 			_, _ = from.ReadFile(srv.Operations)
 		case registry.KindQueries:
 			_, _ = from.ReadTree(srv.Queries, sqlFiles)
+		case registry.KindLease:
+			for _, schema := range srv.Schemas {
+				_, _ = from.ReadFile(schema)
+			}
 		}
 	}
 }

@@ -47,7 +47,6 @@ func yes(b bool) string {
 }
 
 type policyActivate struct {
-	configFlag
 	serverFlags
 	Version    string `placeholder:"DIGEST" help:"Go back to a version by its digest."`
 	Generation int64  `placeholder:"N" help:"Go back to the version of an activation."`
@@ -157,7 +156,6 @@ func callList(ids []record.CallID) string {
 }
 
 type policyDiff struct {
-	configFlag
 	serverFlags
 	From  string        `arg:"" help:"A version: its digest, its generation, active, or files (those that --config names)."`
 	To    string        `arg:"" optional:"" default:"files" help:"The other one (default: files)."`

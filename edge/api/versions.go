@@ -143,7 +143,7 @@ func (d *door) activateVersion(ctx context.Context, in *activateInput) (*reloadO
 
 type compareInput struct {
 	Body struct {
-		From  VersionOrder `json:"from" doc:"Nothing in it: what is active."`
+		From  VersionOrder `json:"from,omitempty" doc:"Nothing in it: what is active."`
 		To    VersionOrder `json:"to"`
 		Since time.Time    `json:"since,omitempty" doc:"Calls proposed since then; the last day where it is not given."`
 		Limit int          `json:"limit,omitempty" minimum:"0" maximum:"10000" doc:"At most so many calls, the newest; 2,000 where it is not given."`
@@ -152,11 +152,11 @@ type compareInput struct {
 
 // ComparedView is what two versions say about recorded calls.
 type ComparedView struct {
-	Calls   int            `json:"calls" doc:"That were looked at."`
-	More    bool           `json:"more" doc:"There are older ones that were not."`
-	Same    int            `json:"same"`
-	Changed []OtherVerdictView  `json:"changed" nullable:"false"`
-	Unknown []UnjudgedView `json:"unknown" nullable:"false" doc:"Calls that cannot be judged from what is recorded of them."`
+	Calls   int                `json:"calls" doc:"That were looked at."`
+	More    bool               `json:"more" doc:"There are older ones that were not."`
+	Same    int                `json:"same"`
+	Changed []OtherVerdictView `json:"changed" nullable:"false"`
+	Unknown []UnjudgedView     `json:"unknown" nullable:"false" doc:"Calls that cannot be judged from what is recorded of them."`
 }
 
 // OtherVerdictView counts calls of one tool whose verdict is another.
