@@ -392,9 +392,9 @@ func (Ask) Choices() []string {
 
 // Telemetry is what this server says about itself.
 type Telemetry struct {
-	Log     LogLevel       `yaml:"log" default:"info" doc:"Least level that is logged."`
-	Metrics string         `yaml:"metrics" doc:"Address, as IP:PORT, where Prometheus reads metrics at /metrics over plain HTTP, without a sign-in: they name no caller, tool, tenant or value. Keep it where only the monitoring reaches it."`
-	Traces  yamlfile.Later `yaml:"traces" doc:"Where traces are sent."`
+	Log     LogLevel `yaml:"log" default:"info" doc:"Least level that is logged."`
+	Metrics string   `yaml:"metrics" doc:"Address, as IP:PORT, where Prometheus reads metrics at /metrics over plain HTTP, without a sign-in: they name no caller, tool, tenant or value. Keep it where only the monitoring reaches it."`
+	Traces  string   `yaml:"traces" doc:"Base URL of a collector that takes OpenTelemetry traces over HTTP (OTLP), such as http://127.0.0.1:4318; without a path, /v1/traces. Spans name tools, IDs of this server and how calls ended; no person, tenant, argument or result. OTEL_EXPORTER_OTLP_HEADERS holds headers that the collector demands."`
 }
 
 // LogLevel is a level of the log.

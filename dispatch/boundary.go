@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/record"
@@ -24,7 +26,8 @@ type Options struct {
 	Random  io.Reader // for IDs
 	Log     *slog.Logger
 	Limits  Limits
-	Signer  Signer // of dispatch tokens; nil: calls to servers that verify one fail before their effect
+	Signer  Signer       // of dispatch tokens; nil: calls to servers that verify one fail before their effect
+	Tracer  trace.Tracer // of spans of calls; nil: none
 
 	Credentials Credentials // what servers are called with; nil: calls to servers that need one are denied
 	Delegations Delegations // of callers who are away; nil: their calls wait
@@ -139,6 +142,7 @@ type Boundary struct {
 	log     *slog.Logger
 	limits  Limits
 	signer  Signer
+	spans   spans
 
 	credentials Credentials
 	delegations Delegations
@@ -170,7 +174,7 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		latest: o.Latest, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys,
+		latest: o.Latest, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, spans: newSpans(o.Tracer),
 		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
@@ -204,6 +208,8 @@ func (b *Boundary) Generation() int64 {
 func (b *Boundary) apply(ctx context.Context, c record.Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.limits.RecordTimeout)
 	defer cancel()
+	ctx, span := b.spans.Start(ctx, "placet.record")
+	defer span.End()
 	err := b.store.Apply(ctx, c.Counted(b.limits.Quota))
 	if err == nil {
 		b.moved(c.Facts())

@@ -19,7 +19,9 @@ func (b *Boundary) invoke(ctx context.Context, e *evaluation, c record.Call, t T
 
 	reached := Reached{Err: attempt.Err()}
 	if reached.Err == nil { // a caller that is gone before the first byte: proof that nothing happened
-		reached = b.reach(attempt, t)
+		sent, done := b.spans.reach(attempt, e.tool, c)
+		reached = b.reach(sent, t)
+		done(reached)
 	}
 	if reached.Lease != nil {
 		return e.leased(c, reached.Lease), nil

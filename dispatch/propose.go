@@ -54,7 +54,9 @@ func (b *Boundary) Propose(ctx context.Context, p Proposal) (Answer, error) {
 	return b.propose(ctx, p, false)
 }
 
-func (b *Boundary) propose(ctx context.Context, p Proposal, dispatch bool) (Answer, error) {
+func (b *Boundary) propose(ctx context.Context, p Proposal, dispatch bool) (a Answer, err error) {
+	ctx, done := b.spans.call(ctx, p.Tool, "")
+	defer func() { done(a, err) }()
 	if !p.Caller.Valid() {
 		return Answer{}, record.Errorf(record.Unauthenticated, "no verified identity came with this call")
 	}

@@ -13,7 +13,9 @@ import (
 
 // Dispatch continues a call by its ID: all ten steps. Its caller must be the
 // call's own tenant, principal and agent; for anybody else there is no such call.
-func (b *Boundary) Dispatch(ctx context.Context, c identity.Caller, id record.CallID, progress func(json.RawMessage)) (Answer, error) {
+func (b *Boundary) Dispatch(ctx context.Context, c identity.Caller, id record.CallID, progress func(json.RawMessage)) (a Answer, err error) {
+	ctx, done := b.spans.call(ctx, "", id)
+	defer func() { done(a, err) }()
 	return b.again(func() (Answer, error) { return b.resume(ctx, c, id, true, progress) })
 }
 

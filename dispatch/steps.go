@@ -63,6 +63,8 @@ type evaluation struct {
 // ends it.
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
+	ctx, span := e.b.spans.Start(ctx, "placet.decide")
+	defer span.End()
 	for _, step := range []func(context.Context) bool{
 		e.resolveTool, e.checkPin, // step 4
 		e.checkArguments, e.checkGuards, // step 5

@@ -24,6 +24,8 @@ type commands struct {
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
 	Policy     policyCommand     `cmd:"" help:"Write, test, explain, activate and compare policy."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
+	Backup     backupCommand     `cmd:"" help:"Copy a SQLite store and verify the copy."`
+	Restore    restoreCommand    `cmd:"" help:"Put a verified backup in the place of the SQLite store."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring the schema of a PostgreSQL store to this version."`
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
