@@ -77,12 +77,18 @@ func (p *Placet) begin(ctx context.Context) error {
 
 func (p *Placet) beginAlone(ctx context.Context, digest string) error {
 	order := Order{}
-	last, files, err := p.lastFiles(ctx)
-	switch {
-	case err != nil:
+	last, err := p.lastFiles(ctx)
+	if err != nil {
 		return err
-	case last.Digest != digest && !last.Sum.IsZero() && last.Sum == record.ContentSum(files):
-		order.Digest = digest
+	}
+	if last.Digest != digest && !last.Sum.IsZero() {
+		now, err := p.load(ctx, p.disk())
+		if err != nil {
+			return err
+		}
+		if last.Sum == record.ContentSum(now.Files) {
+			order.Digest = digest
+		}
 	}
 	r, err := p.Enact(ctx, record.Who{System: "start"}, order)
 	if err == nil && order.Digest != "" {
@@ -91,23 +97,22 @@ func (p *Placet) beginAlone(ctx context.Context, digest string) error {
 	return err
 }
 
-// lastFiles is the newest activation of this server's own files, and what they are now.
-func (p *Placet) lastFiles(ctx context.Context) (record.Activation, []byte, error) {
+// lastFiles is the newest activation of this server's own files.
+func (p *Placet) lastFiles(ctx context.Context) (record.Activation, error) {
 	const page = 100
 	for before := int64(0); ; {
 		list, err := p.store.Activations(ctx, before, page)
 		if err != nil {
-			return record.Activation{}, nil, err
+			return record.Activation{}, err
 		}
 		for _, a := range list {
 			before = a.To
 			if a.Files == record.FilesOwn || a.Files == "" {
-				now, err := p.load(ctx, p.disk())
-				return a, now.Files, err
+				return a, nil
 			}
 		}
 		if len(list) < page {
-			return record.Activation{}, nil, nil
+			return record.Activation{}, nil
 		}
 	}
 }
