@@ -100,7 +100,14 @@ type TLS struct {
 type Policy struct {
 	Timeout time.Duration `yaml:"timeout" default:"50ms" doc:"How long each layer may take; slower, broken or silent denies."`
 	Layers  []Layer       `yaml:"layers" doc:"Every layer whose for fits is asked; the most restrictive verdict wins."`
+	Sent    Sent          `yaml:"sent" doc:"accepted: operators may activate registry and policy files that they send, and so say what this server runs and reaches."`
 }
+
+// Sent is whether operators may activate files that they send.
+type Sent string
+
+// Choices are its values.
+func (Sent) Choices() []string { return []string{"accepted"} }
 
 // Layer is one policy.
 type Layer struct {

@@ -91,6 +91,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	if a == nil {
 		return b.undecided(p.Tool, "nothing is active"), nil
 	}
+	if err := b.Ready(); err != nil {
+		return b.undecided(p.Tool, err.Error()), nil
+	}
 	if !toolName(p.Tool) {
 		return b.refuse(ctx, p.Caller, now, "", record.CodeNotAvailable, "a tool name of another form")
 	}

@@ -14,6 +14,9 @@ import (
 // durably; then answer. rest is the approval the call rests on, void one that the
 // call no longer needs.
 func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, rest, void *record.Approval, progress func(json.RawMessage)) (Answer, error) {
+	if err := b.Ready(); err != nil {
+		return b.undecided(e.tool.Name, err.Error()), nil
+	}
 	if e.held() {
 		return b.holdBack(ctx, e, d)
 	}

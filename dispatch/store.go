@@ -122,6 +122,7 @@ type Store interface {
 	Generation(ctx context.Context) (int64, string, error)
 
 	Transcripts
+	Versions
 }
 
 // Loaded is a call with what belongs to it, as one snapshot showed it.

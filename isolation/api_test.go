@@ -314,6 +314,14 @@ func otherRows() []row {
 		// tenant reads them again, and can bring in nothing but the operator's files.
 		{name: "reload", door: operating, object: asked, ask: to(post, "/v1/reload"),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		// Versions are the server's too. What was activated before can be gone back to; files
+		// that are sent are refused unless the server's own configuration accepts them.
+		{name: "list-versions", door: reading, object: asked, ask: to(get, "/v1/versions"), own: the(readers, strangers), unlike: true},
+		{name: "activate-version", door: operating, object: asked, ask: to(post, "/v1/versions/activate", `{"generation":1,"plan":true}`),
+			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "compare-versions", door: operating, object: done, ask: to(post, "/v1/versions/compare", `{"to":{"generation":1}}`),
+			may: who{"operator"}, own: who{"operator of the other tenant"}, unlike: true},
+		{name: "list-observed", door: reading, object: done, ask: to(get, "/v1/observed"), may: readers, own: strangers, unlike: true},
 		{name: "list-limits", door: door{viewing.unknown, the(viewing.forbidden, persons)}, object: asked, ask: to(get, "/v1/limits?limit=500"),
 			may: readers, own: the(proposers, strangers), unlike: true}, // readers see which runs have calls that wait
 		{name: "list-limits of a run", door: door{viewing.unknown, the(viewing.forbidden, persons, readers, strangers)}, object: asked,

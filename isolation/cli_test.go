@@ -132,6 +132,12 @@ func commands() []row {
 			done: only(readers, theCall), unlike: true, columns: the(asOperator, who{"reader of the other tenant"})},
 		{name: "audit tail of a call", door: viewing, object: asked, ask: of("audit", "tail", "--call", "{call}"), may: the(seers, who{"approver"}), own: strangers,
 			done: only(the(seers, who{"approver"}), theCall), columns: asReader},
+		{name: "policy versions", door: reading, object: asked, ask: of("policy", "versions"), own: the(readers, strangers), unlike: true, columns: asOperator},
+		{name: "policy activate", door: operating, object: asked, ask: of("policy", "activate", "--generation", "1", "--plan"),
+			own: who{"operator", "operator of the other tenant"}, unlike: true, columns: asOperator},
+		{name: "policy report", door: reading, object: done, ask: of("policy", "report"), may: readers, own: strangers, unlike: true, columns: asOperator},
+		{name: "policy diff", door: operating, object: done, ask: of("policy", "diff", "1", "active"),
+			may: who{"operator"}, own: who{"operator of the other tenant"}, unlike: true, columns: asOperator},
 		{name: "overrides", door: reading, object: asked, ask: of("overrides"), own: the(readers, strangers), columns: asOperator},
 		{name: "reload", door: operating, object: asked, ask: of("reload"), own: who{"operator", "operator of the other tenant"}, columns: asOperator},
 	}

@@ -531,14 +531,24 @@ func (r Run) event(kind EventKind, who Who, at time.Time, b Body) Event {
 	return Event{At: at, Tenant: r.Tenant, Kind: kind, Run: r.ID, Who: who, Body: b.encode()}
 }
 
-// Activate makes a version the one that decides, and records every override in it.
-func Activate(a Activation, overrides []string) (Change, error) {
+// Activate makes a version the one that decides, and records every override in it. v
+// is what others load it from; nil: nobody can.
+func Activate(a Activation, v *Version, overrides []string) (Change, error) {
 	if a.To != a.From+1 {
 		return Change{}, Errorf(Conflict, "an activation follows the one before it")
 	}
-	f := Facts{At: a.At, Activate: &a}
+	if v != nil {
+		if v.Digest != a.Digest {
+			return Change{}, Errorf(Internal, "an activation stores another version than its own")
+		}
+		if err := v.Sound(); err != nil {
+			return Change{}, err
+		}
+		a.Sum = v.Sum
+	}
+	f := Facts{At: a.At, Activate: &a, Version: v}
 	f.Events = append(f.Events, Event{At: a.At, Kind: EventActivated, Who: a.Who,
-		Body: Body{Generation: a.To, DecidedBy: a.Digest}.encode()})
+		Body: Body{Generation: a.To, DecidedBy: a.Digest, Detail: string(a.Files)}.encode()})
 	for _, o := range overrides {
 		f.Events = append(f.Events, Event{At: a.At, Kind: EventOverride, Who: a.Who, Body: Body{Generation: a.To, Detail: o}.encode()})
 	}

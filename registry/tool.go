@@ -174,4 +174,6 @@ type Server struct {
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest
+
+	queries, operations string // as the file names them: where they are differs by machine
 }

@@ -77,6 +77,7 @@ type Reader interface {
 	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
+	Activations(ctx context.Context, before int64, n int) ([]record.Activation, error)
 }
 
 // Verifier says who presents credentials. Its errors are of the kinds
@@ -108,6 +109,7 @@ type Options struct {
 	Overrides func() []registry.Override                                                // nil: not supported
 	Evidence  func(record.Call, record.Approval) passkey.Evidence                       // nil: no passkeys are used here
 	Ready     func(context.Context) error                                               // nil: always ready
+	Versions  Versions                                                                  // zero: not supported
 	Reported  func(result json.RawMessage, failed string) (json.RawMessage, error)      // what a report says, as a tool result; nil: reports are not supported
 
 	Log    *slog.Logger     // nil: discarded
@@ -126,8 +128,10 @@ type Options struct {
 
 // ReloadOrder says what to do with the files as they are now.
 type ReloadOrder struct {
-	Plan    bool   // only say what activating them would change
-	Version string // activate them only if they are this version; empty: whatever they are
+	Plan    bool          // only say what activating them would change
+	Version string        // activate them only if they are this version; empty: whatever they are
+	After   int64         // and only while this generation is active; 0: whatever is
+	Of      *VersionOrder // nil: the server's own files
 }
 
 // Reloaded is what activating the files again came to.
@@ -135,6 +139,7 @@ type Reloaded struct {
 	Generation int64    `json:"generation" doc:"The number of the version that decides now."`
 	Version    string   `json:"version" doc:"The digest of what was read."`
 	Changed    bool     `json:"changed" doc:"False: the files are what was active already."`
+	Voids      int      `json:"voids" doc:"How many questions, waiting or answered and not used, rest on what changes and are asked anew."`
 	Plan       []string `json:"plan" nullable:"false" doc:"What was added, removed, weakened and tightened, a line each."`
 }
 

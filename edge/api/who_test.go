@@ -94,6 +94,10 @@ func (o things) operations() []operation {
 		{"POST", "/v1/reload", "", "operators", false},
 		{"POST", "/v1/passkeys/revoke", `{"issuer":"urn:test","subject":"anna"}`, "operators", false},
 		{"GET", "/v1/overrides", "", "readers", false},
+		{"GET", "/v1/versions", "", "readers", false},
+		{"POST", "/v1/versions/activate", `{"generation":1}`, "operators", false},
+		{"POST", "/v1/versions/compare", `{"to":{"generation":1}}`, "operators", false},
+		{"GET", "/v1/observed", "", "readers", false},
 		{"GET", "/v1/alerts", "", "readers", false},
 		{"GET", "/v1/held", "", "readers", false},
 	}

@@ -45,7 +45,7 @@ func (t *truth) premise(f record.Facts) error {
 		return nil
 	}
 	if p.Generation != t.generation {
-		return refusePremise("another version is active")
+		return refusePremise(record.OtherVersion)
 	}
 	if p.Revoked != nil && *p.Revoked != t.fence(p.Tenant) {
 		return refusePremise("authority was withdrawn, or given back")
@@ -286,10 +286,8 @@ func (t *truth) made(p prepared, w *writes) {
 	if r := f.Rejection; r != nil {
 		w.queue(upsertRejection, string(r.Tenant), string(r.Lineage), r.Effect[:], string(r.Approval), r.Note, micro(r.At))
 	}
-	if a := f.Activate; a != nil {
-		t.generation = a.To
-		w.queue(insertActivation, a.To, a.Digest, encode(a.Who), micro(a.At))
-	}
+	t.keepVersion(f.Version, w)
+	t.activate(f.Activate, w)
 	for _, e := range p.event {
 		w.events.add(e)
 	}

@@ -101,11 +101,8 @@ func (w *writer) rest(ready prepared) error {
 			return err
 		}
 	}
-	if a := f.Activate; a != nil {
-		if err := w.run(insertActivation, a.To, a.Digest, encode(a.Who), micro(a.At)); err != nil {
-			return err
-		}
-		w.generation = a.To
+	if err := errors.Join(w.keepVersion(f.Version), w.activate(f.Activate)); err != nil {
+		return err
 	}
 	for i, e := range f.Events {
 		if err := w.run(insertEvent, micro(e.At), e.Tenant, string(e.Kind), e.Run, e.Call, e.Approval, ready.who[i], text(e.Body)); err != nil {
@@ -132,7 +129,7 @@ func (w *writer) premise(f record.Facts) error {
 	}
 	refuse := func(what string) error { return &record.Refusal{Kind: record.RefusedPremise, What: what} }
 	if p.Generation != w.generation {
-		return refuse("another version is active")
+		return refuse(record.OtherVersion)
 	}
 	if p.Revoked != nil && *p.Revoked != w.revocations(p.Tenant).Fence {
 		return refuse("authority was withdrawn, or given back")

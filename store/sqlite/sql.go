@@ -56,8 +56,7 @@ const (
 		ON CONFLICT (tenant, lineage, effect) DO UPDATE SET approval = excluded.approval, note = excluded.note, at = excluded.at`
 	selectRejection = `SELECT approval, note, at FROM rejections WHERE tenant = ? AND lineage = ? AND effect = ?`
 
-	insertActivation = `INSERT INTO activations (generation, digest, who, at) VALUES (?,?,?,?)`
-	insertEvent      = `INSERT INTO events (at, tenant, kind, run, call, approval, who, body) VALUES (?,?,?,?,?,?,?,?)`
+	insertEvent = `INSERT INTO events (at, tenant, kind, run, call, approval, who, body) VALUES (?,?,?,?,?,?,?,?)`
 
 	selectCounter = `SELECT level FROM counters WHERE tenant = ? AND counter = ?`
 	listCounters  = `SELECT counter, level FROM counters WHERE tenant = ? AND counter > ? ORDER BY counter LIMIT ?`

@@ -72,6 +72,8 @@ func Run(t *testing.T, open Open) {
 		"Children":         children,
 		"ChildFresh":       childFresh,
 		"ChildRace":        childRace,
+		"Versions":         versions,
+		"Unconsumed":       unconsumed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -689,7 +691,7 @@ func activationFence(t *testing.T, b *bench) {
 	if g, _, err := b.Generation(b.ctx); g != 0 || err != nil {
 		t.Fatalf("a new store is at generation %d (%v)", g, err)
 	}
-	change, err := record.Activate(record.Activation{From: 0, To: 1, Digest: "sha256:a", Who: record.Who{System: "test"}, At: b.at}, []string{"tool x: sources"})
+	change, err := record.Activate(record.Activation{From: 0, To: 1, Digest: "sha256:a", Who: record.Who{System: "test"}, At: b.at}, nil, []string{"tool x: sources"})
 	b.apply(t, change, err)
 	if g, d, err := b.Generation(b.ctx); g != 1 || d != "sha256:a" || err != nil {
 		t.Fatalf("after activation: %d %s %v", g, d, err)
