@@ -106,6 +106,7 @@ type Placet struct {
 	servers  *Servers
 	engine   *rego.Engine
 	signer   *credential.Signer
+	secret   secret         // empty: this server shares its keys with none
 	passkeys *passkey.Keys  // nil where nobody can use one
 	issuer   *issuer.Issuer // nil without users of its own
 	profiles *credential.Profiles
@@ -150,16 +151,22 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	// After the store is open: its lock keeps a second process from these keys.
-	if p.signer, err = o.openSigner(); err != nil {
+	if p.secret, err = o.openSecret(); err != nil {
 		return nil, err
 	}
-	if p.passkeys, err = o.openPasskeys(); err != nil {
+	if p.signer, err = o.openSigner(p.secret); err != nil {
+		return nil, err
+	}
+	if p.passkeys, err = o.openPasskeys(p.secret); err != nil {
 		return nil, err
 	}
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
-	if p.sources, err = o.openDelegations(p.issuer); err != nil {
+	if p.sources, err = o.openDelegations(p.issuer, p.secret); err != nil {
+		return nil, err
+	}
+	if err = p.agree(ctx); err != nil {
 		return nil, err
 	}
 	handlers, err := o.handlers()
@@ -177,7 +184,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if o.testOnlyStore != nil {
 		records = o.testOnlyStore(records)
 	}
-	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Invoker: p.servers, Clock: o.Clock,
+	peers, _ := p.store.(dispatch.Peers)
+	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Peers: peers, Invoker: p.servers, Clock: o.Clock,
 		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
 		World: o.world()})
 	if err != nil {
@@ -243,6 +251,10 @@ func money(limits config.Money) dispatch.Money {
 func (p *Placet) doors() error {
 	c := p.o.Config
 	resource := p.oauth()
+	states, err := p.secret.key("request-states")
+	if err != nil {
+		return err
+	}
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: dispatch.Unleased{Boundary: p.boundary}, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
@@ -252,7 +264,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version, Key: states,
 		Ignored: func(what string) { p.ignored.Note(what); p.boundary.IgnoreVouch() },
 	})
 	if err != nil {

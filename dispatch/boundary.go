@@ -32,6 +32,7 @@ type Options struct {
 
 	World    guard.World // what guards may look at; its zero value resolves no name
 	Passkeys Passkeys    // that people sign with; nil: a rule that demands one is never met
+	Peers    Peers       // other processes on this store; nil: there are none
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -138,6 +139,7 @@ type Boundary struct {
 	delegations Delegations
 	world       guard.World
 	passkeys    Passkeys
+	peers       Peers
 
 	now     atomic.Pointer[active] // nil: nothing is active, everything denies
 	pins    pinCache
@@ -162,7 +164,7 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys,
+		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, peers: o.Peers,
 		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.

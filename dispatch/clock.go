@@ -21,6 +21,9 @@ func (b *Boundary) Work(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer b.away.work.Wait()
+	if b.peers != nil {
+		b.away.work.Go(func() { b.peers.Listen(ctx, b.heard) })
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -333,8 +333,8 @@ func (b *Boundary) Cancel(ctx context.Context, c identity.Caller, id record.Call
 			return Answer{}, err
 		}
 		if !l.Call.State.Waiting() {
-			if stop, ok := b.running.Load(id); ok {
-				stop.(context.CancelFunc)()
+			if l.Call.State == record.Executing {
+				b.stop(ctx, id)
 			}
 			return b.Show(ctx, c, id)
 		}

@@ -164,7 +164,9 @@ func grant(ctx context.Context, conn *pgx.Conn, role string) error {
 		`GRANT SELECT ON ALL TABLES IN SCHEMA placet TO ` + who,
 		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares TO ` + who,
 		`GRANT INSERT ON answers, materials, activations, events, model_objects TO ` + who,
+		`GRANT INSERT ON agreed TO ` + who,
 		`GRANT INSERT, UPDATE, DELETE ON passkeys, transcripts TO ` + who,
+		`GRANT INSERT, UPDATE, DELETE ON sessions TO ` + who,
 		`GRANT USAGE ON SEQUENCE events_seq_seq TO ` + who,
 	} {
 		if _, err := conn.Exec(ctx, `SET search_path = placet`); err != nil {

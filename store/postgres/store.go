@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -29,6 +31,8 @@ type Options struct {
 	Batch     int           // changes in one transaction at most; 0 is 64
 	Lock      time.Duration // how long a statement waits for a lock; 0 is 5 s
 	Statement time.Duration // how long a statement may take; 0 is 15 s
+	Poll      time.Duration // how often who waits looks while other processes cannot be heard; 0 is 1 s, and ten times that while they can
+	Random    io.Reader     // nil: crypto/rand
 
 	// testOnlyPause, when set, is called by the committer between what it read for a
 	// batch and what it writes.
@@ -51,6 +55,12 @@ func (o Options) withDefaults() Options {
 	if o.Statement <= 0 {
 		o.Statement = 15 * time.Second
 	}
+	if o.Poll <= 0 {
+		o.Poll = time.Second
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
 	return o
 }
 
@@ -60,6 +70,9 @@ type Store struct {
 	readers   *pgxpool.Pool
 	committer *committer
 	broken    chan struct{}
+	waiting   *pgx.ConnConfig // of connections that listen, or hold a lock
+	poll      time.Duration
+	origin    string // of this process's notices
 
 	closing sync.Once
 	closed  error
@@ -82,8 +95,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{})}
-	s.committer, err = newCommitter(ctx, writing(config, o), o)
+	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{}), waiting: config.Copy(), poll: o.Poll}
+	session(s.waiting, o)
+	if s.origin, err = newOrigin(o.Random); err == nil {
+		s.committer, err = newCommitter(ctx, writing(config, o), s.origin, o)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, unreachable(err)
@@ -98,6 +114,8 @@ func session(c *pgx.ConnConfig, o Options) {
 	for name, value := range map[string]string{
 		"application_name": "placet", "search_path": "placet", "client_encoding": "UTF8", "TimeZone": "UTC",
 		"lock_timeout": millis(o.Lock), "statement_timeout": millis(o.Statement), "idle_in_transaction_session_timeout": millis(2 * o.Statement),
+		// What a machine holds that is gone, such as a lock, is free again soon.
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
 		c.RuntimeParams[name] = value
 	}
