@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/placet-dev/placet/alert"
@@ -119,6 +120,7 @@ type Placet struct {
 	alerts   *alert.Watch
 	metrics  *metrics.Metrics
 
+	leaving   atomic.Bool // it is about to stop
 	reloading sync.Mutex
 	stop      context.CancelFunc
 	work      sync.WaitGroup
@@ -222,7 +224,7 @@ func (o Options) limits() dispatch.Limits {
 		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
 		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), OpenInTurn: int64(c.Runs.OpenInTurn), OpenOfOne: int64(c.Runs.OpenOfOne),
 		Quota:       record.Quota{Events: int64(max(c.Quota.Events-c.Quota.Reserve, 0)), Window: c.Quota.Per},
-		CallExpires: c.Calls.Expires}
+		CallExpires: c.Calls.Expires, Finish: c.Stop.Finish}
 }
 
 // openIngress makes the rates of callers. What is refused becomes events.
@@ -264,7 +266,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version, Key: states,
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version, Key: states, Leaving: p.boundary.Leaving(),
 		Ignored: func(what string) { p.ignored.Note(what); p.boundary.IgnoreVouch() },
 	})
 	if err != nil {
@@ -315,8 +317,22 @@ func (p *Placet) ready(ctx context.Context) error {
 		return record.Errorf(record.Unavailable, "the store is broken; this process must be restarted")
 	default:
 	}
+	if p.leaving.Load() {
+		return record.Errorf(record.Unavailable, "this server is about to stop")
+	}
 	_, _, err := p.store.Generation(ctx)
 	return err
+}
+
+// Announce makes the server say that it is not ready, so that load balancers send
+// requests elsewhere. What comes all the same is served.
+func (p *Placet) Announce() { p.leaving.Store(true) }
+
+// Leave lets go whoever is held: they are told to come back, and find another server.
+// Calls that execute go on.
+func (p *Placet) Leave() {
+	p.Announce()
+	p.boundary.Leave()
 }
 
 // Do proposes a call and dispatches it if it is allowed.

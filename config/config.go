@@ -41,6 +41,7 @@ type Config struct {
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 	Alerts      Alerts           `yaml:"alerts" doc:"What is an alert for operators, and who is told."`
 
+	Stop   Stop               `yaml:"stop" doc:"How this server stops (SIGTERM)."`
 	Secret yamlfile.SecretRef `yaml:"secret" doc:"Secret that the servers of one PostgreSQL store share, 32 characters or more, made by a machine. Their keys follow from it; without it each has files of its own, and one server runs alone."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
@@ -96,6 +97,12 @@ func (c *Config) ConsoleAudience() string { return c.PublicURL + "/console" }
 type TLS struct {
 	Certificate string `yaml:"certificate,required" doc:"PEM file with the certificate chain."`
 	Key         string `yaml:"key,required" doc:"PEM file with the private key."`
+}
+
+// Stop is what happens between SIGTERM and the end.
+type Stop struct {
+	Announce time.Duration `yaml:"announce" default:"0s" doc:"How long /readyz says no before new requests are refused: as long as a load balancer takes to notice."`
+	Finish   time.Duration `yaml:"finish" default:"10s" doc:"How long requests under way may take after that."`
 }
 
 // Policy is the layers. No layers means that the registry alone decides.

@@ -51,6 +51,7 @@ type Limits struct {
 	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
 	CallExpires   time.Duration // 1 h
 	RecordTimeout time.Duration // how long to wait for the store; 10 s
+	Finish        time.Duration // how long calls of callers who are away may go on when the process ends; 10 s
 	ArgumentBytes int           // 1 MiB
 	ResultKept    int           // results longer than this are not kept for repeats; 1 MiB
 }
@@ -70,6 +71,7 @@ func (l Limits) withDefaults() Limits {
 	or(&l.TaintLasts, 24*time.Hour)
 	or(&l.CallExpires, time.Hour)
 	or(&l.RecordTimeout, 10*time.Second)
+	or(&l.Finish, 10*time.Second)
 	num(&l.CallsPerTurn, 40)
 	num(&l.CallsPerRun, 400)
 	num(&l.ProposalsOpen, 100)
@@ -148,6 +150,8 @@ type Boundary struct {
 	moves   moves
 	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process
 	away    away
+	leaving chan struct{} // closed when the process is about to end
+	left    sync.Once
 	wake    chan struct{} // the clock has something earlier to do
 	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
 
@@ -170,6 +174,7 @@ func New(o Options) (*Boundary, error) {
 		// What is recorded is what is read back: stores keep microseconds.
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },
 	}
+	b.leaving = make(chan struct{})
 	b.pins.known = make(map[string]pinned)
 	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]bool)
 	b.waiting.calls = make(map[record.CallID][]chan struct{})

@@ -115,6 +115,8 @@ func (b *Boundary) Await(ctx context.Context, tenant record.TenantID, id record.
 		case <-changed:
 		case <-timer.C:
 			return false
+		case <-b.leaving:
+			return false
 		case <-ctx.Done():
 			return false
 		}
