@@ -320,6 +320,11 @@ func (p *Placet) ready(ctx context.Context) error {
 	if p.leaving.Load() {
 		return record.Errorf(record.Unavailable, "this server is about to stop")
 	}
+	if s, ok := p.store.(interface{ Fits(context.Context) error }); ok {
+		if err := s.Fits(ctx); err != nil {
+			return err
+		}
+	}
 	_, _, err := p.store.Generation(ctx)
 	return err
 }

@@ -50,6 +50,17 @@ func (s *Store) Agree(ctx context.Context, name string, digest canon.Digest) err
 	})
 }
 
+// Fits reports whether this program may still use the schema, which a newer one may
+// have changed since it was opened.
+func (s *Store) Fits(ctx context.Context) error {
+	var have, oldest int64
+	if err := s.read(ctx, only(), ask(func(c *columns) error { have, oldest = c.int(), c.int(); return nil },
+		`SELECT coalesce(max(version), 0)::bigint, coalesce(max(oldest) FILTER (WHERE version > $1), 0)::bigint FROM migrations`, int64(s.schema))); err != nil {
+		return err
+	}
+	return fitting(int(have), int(oldest), s.schema)
+}
+
 // write runs what is no change of a record, in a transaction of its own.
 func (s *Store) write(ctx context.Context, f func(pgx.Tx) error) error {
 	try := func() error {

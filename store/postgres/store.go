@@ -37,6 +37,8 @@ type Options struct {
 	// testOnlyPause, when set, is called by the committer between what it read for a
 	// batch and what it writes.
 	testOnlyPause func()
+	// testOnlySteps are migrations behind those that are there: a newer program's.
+	testOnlySteps []string
 }
 
 func (o Options) withDefaults() Options {
@@ -71,6 +73,7 @@ type Store struct {
 	committer *committer
 	broken    chan struct{}
 	waiting   *pgx.ConnConfig // of connections that listen, or hold a lock
+	schema    int             // the version that this program knows
 	poll      time.Duration
 	origin    string // of this process's notices
 
@@ -88,14 +91,15 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		// What the library says of it may hold the password.
 		return nil, record.Errorf(record.Invalid, "the store's connection string cannot be read; it looks like postgres://user:password@host/database")
 	}
-	if err := ready(ctx, config, o); err != nil {
+	schema, err := ready(ctx, config, o)
+	if err != nil {
 		return nil, err
 	}
 	pool, err := readers(ctx, dsn, o)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{}), waiting: config.Copy(), poll: o.Poll}
+	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{}), schema: schema, waiting: config.Copy(), poll: o.Poll}
 	session(s.waiting, o)
 	if s.origin, err = newOrigin(o.Random); err == nil {
 		s.committer, err = newCommitter(ctx, writing(config, o), s.origin, o)
