@@ -15,6 +15,7 @@ import (
 
 // What one replica begins another goes on with, and each effect happens once.
 func TestReplicasServeOneAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, b := w.start(), w.start()
 	anna := w.token("anna")
@@ -119,6 +120,7 @@ func TestReplicasServeOneAnother(t *testing.T) {
 // A server that stops says so first, lets go who is held, finishes what executes, and
 // ends well; another one goes on with what waited.
 func TestAServerThatStopsIsMissedByNobody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, b := w.start(), w.start()
 	anna := w.token("anna")
@@ -169,6 +171,7 @@ func TestAServerThatStopsIsMissedByNobody(t *testing.T) {
 
 // A server with other keys, or with none, does not join.
 func TestAServerWithOtherKeysIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	for what, secret := range map[string]string{"another secret": "PLACET_SECRET=" + strings.Repeat("f", 32), "a short one": "PLACET_SECRET=short"} {

@@ -201,6 +201,15 @@ func (w *world) write(name, text string) {
 	}
 }
 
+func (w *world) read(name string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir, cmd.Env = w.dir, w.env
