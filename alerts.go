@@ -2,6 +2,7 @@ package placet
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/placet-dev/placet/alert"
@@ -45,10 +46,23 @@ func (p *Placet) sink(name string) bool {
 // Alerts is how often each rule over the log raised an alert since the start.
 func (p *Placet) Alerts() map[record.AlertRule]int64 { return p.alerts.Counts() }
 
-// follow starts what follows the log.
+// follow starts what follows the log. Of several servers on one store one tells people.
 func (p *Placet) follow(ctx context.Context) {
-	p.work.Go(func() { p.notices.Run(ctx) })
-	p.work.Go(func() { p.alerts.Run(ctx) })
+	tell := func(ctx context.Context) {
+		var work sync.WaitGroup
+		work.Go(func() { p.notices.Run(ctx) })
+		work.Go(func() { p.alerts.Run(ctx) })
+		work.Wait()
+	}
+	p.work.Go(func() {
+		if s, shared := p.store.(interface {
+			Lead(context.Context, func(context.Context))
+		}); shared {
+			s.Lead(ctx, tell)
+			return
+		}
+		tell(ctx)
+	})
 	if p.o.Config.Telemetry.Metrics != "" {
 		p.work.Go(func() { p.metrics.Run(ctx) })
 	}

@@ -240,8 +240,8 @@ func (d delegations) Withdraw(ctx context.Context, given record.Delegation) erro
 }
 
 // openDelegations returns nil when no issuer is a live source. Its key lies beside
-// the store, as those of dispatch tokens do.
-func (o Options) openDelegations(dev *issuer.Issuer) (*credential.Delegations, error) {
+// the store, as those of dispatch tokens do, or follows from the secret.
+func (o Options) openDelegations(dev *issuer.Issuer, s secret) (*credential.Delegations, error) {
 	var list []credential.Source
 	if dev != nil {
 		// Its sessions end with the process, and with them what they back.
@@ -263,5 +263,13 @@ func (o Options) openDelegations(dev *issuer.Issuer) (*credential.Delegations, e
 	if len(list) == 0 {
 		return nil, nil
 	}
-	return credential.OpenDelegations(o.Config.StorePath()+".delegation-key", list, o.profileOptions())
+	path := o.Config.StorePath() + ".delegation-key"
+	key, err := s.instead(path, "delegations")
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
+		return credential.OpenDelegations(path, list, o.profileOptions())
+	}
+	return credential.NewDelegations(key, list, o.profileOptions())
 }

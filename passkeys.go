@@ -17,14 +17,22 @@ func (o Options) passkeySite() (passkey.Site, error) {
 	return passkey.SiteOf(o.Config.PublicURL)
 }
 
-// openPasskeys reads the key that seals passkeys, which lies beside the store. nil
-// where nobody can use one.
-func (o Options) openPasskeys() (*passkey.Keys, error) {
+// openPasskeys reads the key that seals passkeys, which lies beside the store, or
+// derives it. nil where nobody can use one.
+func (o Options) openPasskeys(s secret) (*passkey.Keys, error) {
 	site, err := o.passkeySite()
 	if err != nil {
 		return nil, nil // a rule that demands one is refused when it is loaded
 	}
-	return passkey.Open(o.Config.StorePath()+".passkey-key", site, o.Random)
+	path := o.Config.StorePath() + ".passkey-key"
+	key, err := s.instead(path, "passkeys")
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
+		return passkey.Open(path, site, o.Random)
+	}
+	return passkey.New(key, site)
 }
 
 // sealed is what the boundary signs with; an interface that holds nothing is none.

@@ -14,9 +14,13 @@ func (p *Placet) mountConsole(mux *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
+	sessions, err := p.secret.key("sessions")
+	if err != nil {
+		return err
+	}
 	c, err := console.New(console.Options{
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, PublicURL: p.o.Config.PublicURL, Login: login,
-		Log: p.o.Log, Clock: p.o.Clock, Random: p.o.Random, HTTP: p.o.HTTP,
+		Log: p.o.Log, Clock: p.o.Clock, Random: p.o.Random, HTTP: p.o.HTTP, Sessions: p.kept(), SessionKey: sessions,
 	})
 	if err != nil {
 		return err

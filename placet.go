@@ -107,6 +107,7 @@ type Placet struct {
 	servers  *Servers
 	engine   *rego.Engine
 	signer   *credential.Signer
+	secret   secret         // empty: this server shares its keys with none
 	passkeys *passkey.Keys  // nil where nobody can use one
 	issuer   *issuer.Issuer // nil without users of its own
 	profiles *credential.Profiles
@@ -120,7 +121,8 @@ type Placet struct {
 	metrics  *metrics.Metrics
 	traces   *traces // nil: nobody is told
 
-	beside    bool // it loads versions only to compare them
+	beside    bool        // it loads versions only to compare them
+	leaving   atomic.Bool // it is about to stop
 	reloading sync.Mutex
 	tried     attempt
 	files     atomic.Pointer[activeFiles]
@@ -158,16 +160,22 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	// After the store is open: its lock keeps a second process from these keys.
-	if p.signer, err = o.openSigner(); err != nil {
+	if p.secret, err = o.openSecret(); err != nil {
 		return nil, err
 	}
-	if p.passkeys, err = o.openPasskeys(); err != nil {
+	if p.signer, err = o.openSigner(p.secret); err != nil {
+		return nil, err
+	}
+	if p.passkeys, err = o.openPasskeys(p.secret); err != nil {
 		return nil, err
 	}
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
-	if p.sources, err = o.openDelegations(p.issuer); err != nil {
+	if p.sources, err = o.openDelegations(p.issuer, p.secret); err != nil {
+		return nil, err
+	}
+	if err = p.agree(ctx); err != nil {
 		return nil, err
 	}
 	handlers, err := o.handlers()
@@ -185,7 +193,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if o.testOnlyStore != nil {
 		records = o.testOnlyStore(records)
 	}
-	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Invoker: p.servers, Clock: o.Clock,
+	peers, _ := p.store.(dispatch.Peers)
+	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Peers: peers, Invoker: p.servers, Clock: o.Clock,
 		Random: o.Random, Log: o.Log, Limits: o.limits(), Tracer: p.traces.tracer(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
 		World: o.world(), Latest: p.latest(), Revoked: func(took time.Duration) {
 			if p.metrics != nil { // not before the doors are there
@@ -231,7 +240,7 @@ func (o Options) limits() dispatch.Limits {
 		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
 		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), OpenInTurn: int64(c.Runs.OpenInTurn), OpenOfOne: int64(c.Runs.OpenOfOne),
 		Quota:       record.Quota{Events: int64(max(c.Quota.Events-c.Quota.Reserve, 0)), Window: c.Quota.Per},
-		CallExpires: c.Calls.Expires}
+		CallExpires: c.Calls.Expires, Finish: c.Stop.Finish}
 }
 
 // openIngress makes the rates of callers. What is refused becomes events.
@@ -260,6 +269,10 @@ func money(limits config.Money) dispatch.Money {
 func (p *Placet) doors() error {
 	c := p.o.Config
 	resource := p.oauth()
+	states, err := p.secret.key("request-states")
+	if err != nil {
+		return err
+	}
 	mcp, err := edgemcp.New(edgemcp.Options{
 		Boundary: dispatch.Unleased{Boundary: p.boundary}, Verifier: p.verifier, Ingress: p.ingress, Clock: p.o.Clock, Random: p.o.Random, Log: p.o.Log,
 		Tool: func(name string) (*registry.Tool, bool) {
@@ -269,7 +282,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version, Tracer: p.traces.tracer(),
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version, Tracer: p.traces.tracer(), Key: states, Leaving: p.boundary.Leaving(),
 		Ignored: func(what string) { p.ignored.Note(what); p.boundary.IgnoreVouch() },
 	})
 	if err != nil {
@@ -322,6 +335,14 @@ func (p *Placet) ready(ctx context.Context) error {
 		return record.Errorf(record.Unavailable, "the store is broken; this process must be restarted")
 	default:
 	}
+	if p.leaving.Load() {
+		return record.Errorf(record.Unavailable, "this server is about to stop")
+	}
+	if s, ok := p.store.(interface{ Fits(context.Context) error }); ok {
+		if err := s.Fits(ctx); err != nil {
+			return err
+		}
+	}
 	now, _, err := p.store.Generation(ctx)
 	switch {
 	case err != nil:
@@ -333,6 +354,17 @@ func (p *Placet) ready(ctx context.Context) error {
 		return record.Errorf(record.Unavailable, "version %d is active and not loaded here yet", now)
 	}
 	return nil
+}
+
+// Announce makes the server say that it is not ready, so that load balancers send
+// requests elsewhere. What comes all the same is served.
+func (p *Placet) Announce() { p.leaving.Store(true) }
+
+// Leave lets go whoever is held: they are told to come back, and find another server.
+// Calls that execute go on.
+func (p *Placet) Leave() {
+	p.Announce()
+	p.boundary.Leave()
 }
 
 // Do proposes a call and dispatches it if it is allowed.

@@ -1,7 +1,11 @@
 package placet
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -36,6 +40,61 @@ func (o Options) openStore(ctx context.Context) (records, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Move takes the records of a SQLite file into the PostgreSQL database of the store, as
+// the schema's owner: all of them or none, compared row by row. The keys beside the file
+// come with it, and the file gets another name, so that nobody serves from it again.
+func Move(ctx context.Context, o Options, owner, path string) ([]dispatch.Moved, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, record.Errorf(record.Invalid, "--from: there is no file %s", path)
+	}
+	if err := Migrate(ctx, o, owner); err != nil {
+		return nil, err
+	}
+	from, err := sqlite.Open(ctx, path, sqlite.Options{Log: o.Log}) // nobody else has it then
+	if err != nil {
+		return nil, err
+	}
+	to := o.Config.StorePath()
+	if err := moveKeys(path, to); err != nil {
+		return nil, errors.Join(err, from.Close())
+	}
+	moved, err := postgres.Import(ctx, owner, func(f func(dispatch.Table) error) error { return from.Export(ctx, f) })
+	if err = errors.Join(err, from.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(path, path+".moved"); err != nil {
+		return moved, record.Because(record.Unavailable, err, "everything was moved; rename %s, so that no server uses it again", path)
+	}
+	return moved, nil
+}
+
+// moveKeys copies what seals passkeys and delegations. A key that is there already and
+// is another one would make them worthless.
+func moveKeys(from, to string) error {
+	for _, kind := range []string{".passkey-key", ".delegation-key"} {
+		key, err := os.ReadFile(from + kind)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return record.Because(record.Unavailable, err, "a key beside the file cannot be read")
+		}
+		have, err := os.ReadFile(to + kind)
+		switch {
+		case err == nil && bytes.Equal(have, key):
+			continue
+		case err == nil:
+			return record.Errorf(record.Conflict, "%s is another key than the one beside the file; move it away first: what it sealed then ends", to+kind)
+		case !errors.Is(err, fs.ErrNotExist):
+			return record.Because(record.Unavailable, err, "%s cannot be read", to+kind)
+		}
+		if err := os.WriteFile(to+kind, key, 0o600); err != nil {
+			return record.Because(record.Unavailable, err, "a key beside the file cannot be copied")
+		}
+	}
+	return nil
 }
 
 // Migrate brings the schema of a PostgreSQL store to this program's version, as the

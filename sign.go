@@ -25,10 +25,18 @@ func (s signer) Sign(w dispatch.Work) (string, error) {
 	})
 }
 
-// openSigner reads the keys of dispatch tokens, which lie beside the store.
-func (o Options) openSigner() (*credential.Signer, error) {
-	return credential.Open(o.Config.StorePath()+".dispatch-keys", credential.Options{
-		Issuer: o.Config.PublicURL, Clock: o.Clock, Random: o.Random, Log: o.Log})
+// openSigner reads the keys of dispatch tokens, which lie beside the store, or derives
+// them.
+func (o Options) openSigner(s secret) (*credential.Signer, error) {
+	with := credential.Options{Issuer: o.Config.PublicURL, Clock: o.Clock, Random: o.Random, Log: o.Log}
+	key, err := s.key("dispatch-tokens")
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
+		return credential.Open(o.Config.StorePath()+".dispatch-keys", with)
+	}
+	return credential.Derive(key, with)
 }
 
 // mountKeys publishes the keys for tool servers. They are public.

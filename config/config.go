@@ -18,7 +18,7 @@ type Config struct {
 	PublicURL   string           `yaml:"public_url" doc:"What clients and approvers open. Default: listen, as a URL. Audience and links depend on it."`
 	Resource    string           `yaml:"resource" doc:"What this server is called as an OAuth resource (RFC 9728), at every door. Default: public_url + /mcp. Default audience of every issuer."`
 	Store       string           `yaml:"store,required" doc:"Where records are kept: sqlite:PATH; or PostgreSQL, by env:NAME or file:PATH that holds its connection string, or postgres://… without a password."`
-	Keys        string           `yaml:"keys" doc:"Folder for the keys that this server makes: of dispatch tokens, passkeys and delegations. Default: where the SQLite file is, or else where this file is. Replicas of one store share it."`
+	Keys        string           `yaml:"keys" doc:"Folder for the keys that this server makes: of dispatch tokens, passkeys and delegations. Default: where the SQLite file is, or else where this file is. Where secret is set, a file that is there counts before what follows from it."`
 	Registry    yamlfile.Strings `yaml:"registry,required" doc:"Files that name the tools, each with its lock beside it."`
 	Policy      Policy           `yaml:"policy" doc:"Layers that judge calls."`
 	Points      []DecisionPoint  `yaml:"decision_points" doc:"Decision points outside of this server that are asked about what calls name (AuthZEN)."`
@@ -40,6 +40,9 @@ type Config struct {
 	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 	Alerts      Alerts           `yaml:"alerts" doc:"What is an alert for operators, and who is told."`
+
+	Stop   Stop               `yaml:"stop" doc:"How this server stops (SIGTERM)."`
+	Secret yamlfile.SecretRef `yaml:"secret" doc:"Secret that the servers of one PostgreSQL store share, 32 characters or more, made by a machine. Their keys follow from it; without it each has files of its own, and one server runs alone."`
 
 	TrustedProxies yamlfile.Later `yaml:"trusted_proxies" doc:"Networks that may state a client's address."`
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
@@ -94,6 +97,12 @@ func (c *Config) ConsoleAudience() string { return c.PublicURL + "/console" }
 type TLS struct {
 	Certificate string `yaml:"certificate,required" doc:"PEM file with the certificate chain."`
 	Key         string `yaml:"key,required" doc:"PEM file with the private key."`
+}
+
+// Stop is what happens between SIGTERM and the end.
+type Stop struct {
+	Announce time.Duration `yaml:"announce" default:"0s" doc:"How long /readyz says no before new requests are refused: as long as a load balancer takes to notice."`
+	Finish   time.Duration `yaml:"finish" default:"10s" doc:"How long requests under way may take after that."`
 }
 
 // Policy is the layers. No layers means that the registry alone decides.

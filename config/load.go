@@ -67,6 +67,7 @@ func (c *Config) resolve() {
 			issuer.Keys = c.path(issuer.Keys)
 		}
 	}
+	c.Secret = c.Secret.In(c.folder)
 	if c.Console != nil {
 		c.Console.ClientSecret = c.Console.ClientSecret.In(c.folder)
 	}

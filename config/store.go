@@ -15,6 +15,9 @@ func (c *Config) checkStore(fail func(key, message string)) {
 		if c.Keys != "" {
 			fail("keys", "goes with PostgreSQL; beside a SQLite file its keys have their place")
 		}
+		if !c.Secret.IsZero() {
+			fail("secret", "goes with PostgreSQL: one server has a SQLite file for itself, and shares its keys with none")
+		}
 	case scheme == "sqlite":
 		fail("store", "wants sqlite:PATH, a path without // at its start or a question mark")
 	case scheme == "env" || scheme == "file":

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -28,12 +29,13 @@ type Source struct {
 // a refresh token of this server's own client, sealed; it is worth nothing without
 // the issuer, which is asked at every dispatch. They are safe for concurrent use.
 type Delegations struct {
-	sources map[string]*source // by issuer
-	sealer  *sealer
-	clock   func() time.Time
-	log     *slog.Logger
-	ctx     context.Context
-	stop    context.CancelFunc
+	sources     map[string]*source // by issuer
+	sealer      *sealer
+	fingerprint canon.Digest
+	clock       func() time.Time
+	log         *slog.Logger
+	ctx         context.Context
+	stop        context.CancelFunc
 
 	mu        sync.Mutex
 	flights   map[[sha256.Size]byte]*refreshing
@@ -57,6 +59,22 @@ func OpenDelegations(path string, sources []Source, o ProfileOptions) (*Delegati
 	if err != nil {
 		return nil, err
 	}
+	key, err := sealKey(path, o.Random)
+	if err != nil {
+		return nil, err
+	}
+	return NewDelegations(key, sources, o)
+}
+
+// Fingerprint names the key that seals them, and says nothing of it.
+func (ds *Delegations) Fingerprint() canon.Digest { return ds.fingerprint }
+
+// NewDelegations is OpenDelegations with a key of 32 bytes.
+func NewDelegations(key []byte, sources []Source, o ProfileOptions) (*Delegations, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	ds := &Delegations{sources: map[string]*source{}, clock: o.Clock, log: o.Log,
 		flights: map[[sha256.Size]byte]*refreshing{}, follows: map[[sha256.Size]byte]Secret{}}
 	for _, s := range sources {
@@ -66,10 +84,7 @@ func OpenDelegations(path string, sources []Source, o ProfileOptions) (*Delegati
 		}
 		ds.sources[s.Client.Issuer] = &source{s, e}
 	}
-	key, err := sealKey(path, o.Random)
-	if err != nil {
-		return nil, err
-	}
+	ds.fingerprint = canon.Of("placet/delegation-key/1", key)
 	if ds.sealer, err = newSealer(key, o.Random); err != nil {
 		return nil, err
 	}

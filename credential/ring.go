@@ -3,6 +3,8 @@ package credential
 import (
 	"crypto"
 	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -107,6 +109,33 @@ func (r ring) at(now time.Time, rotate, overlap time.Duration, random io.Reader)
 	}
 	if !changed {
 		return r, false, nil
+	}
+	out, err := newRing(keys)
+	return out, true, err
+}
+
+// derived is the ring of a secret: each span of rotate has its key, which is published
+// for overlap before it signs and after.
+func (r ring) derived(now time.Time, secret []byte, rotate, overlap time.Duration) (_ ring, changed bool, err error) {
+	span := now.UnixNano() / int64(rotate)
+	first, last := span, span
+	if time.Duration(now.UnixNano()%int64(rotate)) < overlap {
+		first--
+	}
+	if time.Duration(now.UnixNano()%int64(rotate)) >= rotate-overlap {
+		last++
+	}
+	begins := func(n int64) time.Time { return time.Unix(0, n*int64(rotate)).UTC() }
+	if n := len(r.keys); n > 0 && r.keys[0].from.Equal(begins(first)) && r.keys[n-1].from.Equal(begins(last)) {
+		return r, false, nil
+	}
+	var keys []key
+	for n := first; n <= last; n++ {
+		seed, err := hkdf.Key(sha256.New, secret, nil, fmt.Sprintf("placet/dispatch-token/%d/%d", int64(rotate), n), ed25519.SeedSize)
+		if err != nil {
+			return r, false, fmt.Errorf("derive a key of dispatch tokens: %w", err)
+		}
+		keys = append(keys, key{ed25519.NewKeyFromSeed(seed), begins(n)})
 	}
 	out, err := newRing(keys)
 	return out, true, err

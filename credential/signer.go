@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,7 +51,7 @@ func (o Options) withDefaults() (Options, error) {
 // for concurrent use. Nothing printed of it shows a key.
 type Signer struct {
 	o    Options
-	path string
+	next func(ring, time.Time) (_ ring, changed bool, err error) // the ring as it has to be
 
 	mu    sync.Mutex // guards what follows, and Options.Random
 	ring  ring
@@ -70,7 +71,14 @@ func Open(path string, o Options) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Signer{o: o, path: path}
+	s := &Signer{o: o}
+	s.next = func(r ring, now time.Time) (ring, bool, error) {
+		next, changed, err := r.at(now, o.Rotate, o.Overlap, o.Random)
+		if err == nil && changed {
+			err = saveKeys(path, next.keys)
+		}
+		return next, changed, err
+	}
 	kept, found, err := readKeys(path)
 	if err != nil {
 		return nil, err
@@ -86,6 +94,24 @@ func Open(path string, o Options) (*Signer, error) {
 		}
 	}
 	s.ring, err = newRing(kept)
+	return s, err
+}
+
+// Derive makes a signer whose keys follow from a secret and the time, so that all
+// who have the secret have the same keys without telling one another. Their clocks
+// may differ by less than Overlap.
+func Derive(secret []byte, o Options) (*Signer, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if len(secret) < ed25519.SeedSize {
+		return nil, record.Errorf(record.Invalid, "the keys of dispatch tokens need a secret of %d bytes or more", ed25519.SeedSize)
+	}
+	s := &Signer{o: o, next: func(r ring, now time.Time) (ring, bool, error) {
+		return r.derived(now, secret, o.Rotate, o.Overlap)
+	}}
+	s.ring, _, err = s.next(ring{}, o.Clock())
 	return s, err
 }
 
@@ -118,10 +144,7 @@ func (s *Signer) turn(now time.Time) {
 	if now.Before(s.again) {
 		return
 	}
-	next, changed, err := s.ring.at(now, s.o.Rotate, s.o.Overlap, s.o.Random)
-	if err == nil && changed {
-		err = saveKeys(s.path, next.keys)
-	}
+	next, changed, err := s.next(s.ring, now)
 	switch {
 	case err != nil:
 		s.again = now.Add(time.Minute)

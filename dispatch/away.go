@@ -164,6 +164,11 @@ func (b *Boundary) dispatchAway(ctx context.Context) time.Time {
 
 // startAway dispatches a call beside the clock, or says when to look at it again.
 func (b *Boundary) startAway(ctx context.Context, l Loaded, now time.Time) (again time.Time) {
+	select {
+	case <-b.leaving:
+		return now.Add(awayPause)
+	default:
+	}
 	if b.waiting.has(l.Call.ID) {
 		return now.Add(awayPause)
 	}
@@ -180,6 +185,8 @@ func (b *Boundary) startAway(ctx context.Context, l Loaded, now time.Time) (agai
 		return again
 	}
 	b.away.work.Go(func() {
+		ctx, done := b.finishing(ctx)
+		defer done()
 		later := b.runAway(ctx, l)
 		b.away.end(l.Call.ID, later)
 		b.wakeClock() // for the next one, or to sleep until this one's time

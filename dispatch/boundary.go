@@ -40,6 +40,7 @@ type Options struct {
 	Passkeys Passkeys    // that people sign with; nil: a rule that demands one is never met
 
 	Revoked func(took time.Duration) // told of every revocation, from the command to when nothing more starts; nil: nobody is
+	Peers   Peers                    // other processes on this store; nil: there are none
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -60,6 +61,7 @@ type Limits struct {
 	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
 	CallExpires   time.Duration // 1 h
 	RecordTimeout time.Duration // how long to wait for the store; 10 s
+	Finish        time.Duration // how long calls of callers who are away may go on when the process ends; 10 s
 	ArgumentBytes int           // 1 MiB
 	ResultKept    int           // results longer than this are not kept for repeats; 1 MiB
 }
@@ -79,6 +81,7 @@ func (l Limits) withDefaults() Limits {
 	or(&l.TaintLasts, 24*time.Hour)
 	or(&l.CallExpires, time.Hour)
 	or(&l.RecordTimeout, 10*time.Second)
+	or(&l.Finish, 10*time.Second)
 	num(&l.CallsPerTurn, 40)
 	num(&l.CallsPerRun, 400)
 	num(&l.ProposalsOpen, 100)
@@ -156,6 +159,7 @@ type Boundary struct {
 	delegations Delegations
 	world       guard.World
 	passkeys    Passkeys
+	peers       Peers
 
 	now      atomic.Pointer[active] // nil: nothing is active, everything denies
 	standing standing
@@ -166,6 +170,8 @@ type Boundary struct {
 	moves    moves
 	running  sync.Map // record.CallID to the attempt in this process
 	away     away
+	leaving  chan struct{} // closed when the process is about to end
+	left     sync.Once
 	wake     chan struct{} // the clock has something earlier to do
 	asleep   atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
 
@@ -183,7 +189,7 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		latest: o.Latest, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, spans: newSpans(o.Tracer),
+		latest: o.Latest, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, spans: newSpans(o.Tracer), peers: o.Peers,
 		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
@@ -193,6 +199,7 @@ func New(o Options) (*Boundary, error) {
 		b.onRevoked = func(time.Duration) {}
 	}
 	b.store = watchful{o.Store, b.meet}
+	b.leaving = make(chan struct{})
 	b.pins.known = make(map[string]pinned)
 	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]bool)
 	b.waiting.calls = make(map[record.CallID][]chan struct{})

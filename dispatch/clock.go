@@ -22,6 +22,9 @@ func (b *Boundary) Work(ctx context.Context) {
 	defer timer.Stop()
 	defer b.away.work.Wait()
 	b.away.work.Go(func() { b.watchRevoked(ctx) })
+	if b.peers != nil {
+		b.away.work.Go(func() { b.peers.Listen(ctx, b.heard) })
+	}
 	for {
 		select {
 		case <-ctx.Done():

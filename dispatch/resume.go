@@ -349,8 +349,8 @@ func (b *Boundary) Cancel(ctx context.Context, c identity.Caller, id record.Call
 			return Answer{}, err
 		}
 		if !l.Call.State.Waiting() {
-			if stop, ok := b.running.Load(id); ok {
-				stop.(attempt).stop()
+			if l.Call.State == record.Executing {
+				b.stop(ctx, id)
 			}
 			return b.Show(ctx, c, id)
 		}

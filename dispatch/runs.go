@@ -234,11 +234,13 @@ func (b *Boundary) stopRunning(ctx context.Context, run record.Run) {
 		b.log.Error("dispatch: cannot list what still executes", "run", run.ID, "error", err)
 		return
 	}
+	var executing []record.CallID
 	for _, c := range open {
-		if stop, ok := b.running.Load(c.ID); ok {
-			stop.(attempt).stop()
+		if c.State == record.Executing {
+			executing = append(executing, c.ID)
 		}
 	}
+	b.stop(ctx, executing...)
 }
 
 // Tools lists what the caller may call, in the order of names: exactly the tools

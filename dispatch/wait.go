@@ -43,7 +43,19 @@ func (w *waiting) remove(id record.CallID, c chan struct{}) {
 func (w *waiting) tell(id record.CallID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, c := range w.calls[id] {
+	wake(w.calls[id])
+}
+
+func (w *waiting) tellAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, list := range w.calls {
+		wake(list)
+	}
+}
+
+func wake(list []chan struct{}) {
+	for _, c := range list {
 		select {
 		case c <- struct{}{}:
 		default:
@@ -73,15 +85,7 @@ func (b *Boundary) moved(f record.Facts) {
 		}
 	}
 	if f.Sweep != nil || f.Revocation != nil {
-		b.waiting.mu.Lock()
-		ids := make([]record.CallID, 0, len(b.waiting.calls))
-		for id := range b.waiting.calls {
-			ids = append(ids, id)
-		}
-		b.waiting.mu.Unlock()
-		for _, id := range ids {
-			b.waiting.tell(id)
-		}
+		b.waiting.tellAll()
 	}
 }
 
@@ -110,6 +114,8 @@ func (b *Boundary) Await(ctx context.Context, tenant record.TenantID, id record.
 		select {
 		case <-changed:
 		case <-timer.C:
+			return false
+		case <-b.leaving:
 			return false
 		case <-ctx.Done():
 			return false

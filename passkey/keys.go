@@ -50,6 +50,15 @@ func Open(path string, site Site, random io.Reader) (*Keys, error) {
 	return k, nil
 }
 
+// New is Open with a seed of 32 bytes, which no file holds: what was removed is kept in
+// the records alone.
+func New(seed []byte, site Site) (*Keys, error) {
+	if len(seed) != ed25519.SeedSize {
+		return nil, record.Errorf(record.Invalid, "the key of passkeys needs a seed of %d bytes", ed25519.SeedSize)
+	}
+	return &Keys{site: site, private: ed25519.NewKeyFromSeed(seed), removed: map[canon.Digest]bool{}}, nil
+}
+
 // Site is where these passkeys are used.
 func (k *Keys) Site() Site { return k.site }
 
@@ -127,6 +136,10 @@ func (k *Keys) Forget(p record.Passkey) error {
 	defer k.mu.Unlock()
 	d := enrolment(p)
 	if k.removed[d] {
+		return nil
+	}
+	if k.path == "" {
+		k.removed[d] = true
 		return nil
 	}
 	kept := file{Seed: k.private.Seed(), Removed: []canon.Digest{d}}

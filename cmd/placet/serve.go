@@ -78,6 +78,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	s := newHost(certificates, open.Handler(), o.Log)
+	s.finish, s.leave = cfg.Stop.Finish, open.Leave
 	failed := make(chan error, 2)
 	go func() { failed <- s.run(l) }()
 	at := listening{Listening: cfg.Listen, URL: cfg.PublicURL, MCP: cfg.Audience()}
@@ -101,7 +102,13 @@ func (p *program) serve(ctx context.Context, cfg *config.Config, o placet.Option
 	for {
 		select {
 		case <-ctx.Done():
-			o.Log.Info("stopping")
+			o.Log.Info("stopping", "announced_for", cfg.Stop.Announce, "finish_within", cfg.Stop.Finish)
+			open.Announce()
+			s.server.SetKeepAlivesEnabled(false)
+			select {
+			case <-time.After(cfg.Stop.Announce):
+			case <-open.Broken():
+			}
 			return s.stop()
 		case <-open.Broken():
 			return errors.Join(record.Errorf(record.Unavailable, "the store can no longer tell what is recorded; this process ends, start it again"), s.stop())
@@ -173,11 +180,10 @@ func (p *program) plan(step string, generation int64, changed bool, lines []stri
 	})
 }
 
-// grace is how long requests under way may take when the server stops.
-const grace = 10 * time.Second
-
 // host is the HTTP server.
 type host struct {
+	finish  time.Duration // how long requests under way may take when it stops
+	leave   func()        // lets go who is held
 	server  *http.Server
 	streams context.Context // ends when the server stops
 	end     context.CancelFunc
@@ -216,10 +222,12 @@ func (s *host) endStreams(h http.Handler) http.Handler {
 	})
 }
 
-// stop takes no new requests, gives those under way some time, and ends.
+// stop takes no new requests, lets go who is held, gives what executes some time, and
+// ends.
 func (s *host) stop() error {
+	s.leave()
 	s.end()
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.Background(), s.finish)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
 		return s.server.Close()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 )
 
@@ -48,7 +49,11 @@ func New(o Options) (*Console, error) {
 		return nil, err
 	}
 	c.secure, c.port = public.Scheme == "https", public.Port()
-	c.sessions = &sessions{random: o.Random, held: map[[sha256.Size]byte]*session{}}
+	kept, err := newKeep(o.Sessions, o.SessionKey, o.Random)
+	if err != nil {
+		return nil, err
+	}
+	c.sessions = &sessions{keep: kept, random: o.Random, held: map[canon.Digest]*session{}}
 	base := strings.TrimRight(o.PublicURL, "/") + home
 	c.provider = &provider{login: *o.Login, audience: base, callback: base + "/callback", http: o.HTTP, clock: o.Clock}
 	c.o.PublicURL = strings.TrimRight(o.PublicURL, "/")

@@ -66,6 +66,9 @@ type Options struct {
 	PublicURL string
 	Login     *Login
 
+	Sessions   Kept   // where sign-ins are kept for several servers; nil: in this process
+	SessionKey []byte // what they are sealed with there, 32 bytes
+
 	Log    *slog.Logger     // nil: discarded
 	Clock  func() time.Time // nil: time.Now
 	Random io.Reader        // nil: crypto/rand

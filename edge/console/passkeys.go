@@ -61,33 +61,43 @@ const ceremonyLasts = 10 * time.Minute
 
 // ceremony is the nonce of the session's next change of passkeys. It stays the same
 // until it is used, so that two open pages both work, one of them once.
-func (c *Console) ceremony(s *session) ([]byte, error) {
+func (c *Console) ceremony(ctx context.Context, s *session) (nonce []byte, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	nonce, until := s.nonce, s.until
+	s.mu.Unlock()
 	now := c.o.Clock()
-	if len(s.nonce) > 0 && now.Before(s.until) {
-		return s.nonce, nil
+	if len(nonce) > 0 && now.Before(until) {
+		return nonce, nil
 	}
-	text, err := c.sessions.secret()
-	if err != nil {
-		return nil, err
-	}
-	s.nonce, err = b64.DecodeString(text)
-	s.until = now.Add(ceremonyLasts)
-	return s.nonce, err
+	err = c.sessions.keep.change(ctx, s, now, func() error {
+		if len(s.nonce) == 0 || !now.Before(s.until) {
+			text, err := c.sessions.secret()
+			if err != nil {
+				return err
+			}
+			if s.nonce, err = b64.DecodeString(text); err != nil {
+				return err
+			}
+			s.until = now.Add(ceremonyLasts)
+		}
+		nonce = s.nonce
+		return nil
+	})
+	return nonce, err
 }
 
 // change is what a posted change of passkeys rests on. Its nonce is used up.
-func (c *Console) change(v viewer, r *http.Request) dispatch.PasskeyChange {
-	s := v.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := dispatch.PasskeyChange{SignedIn: s.asked, Confirmed: []byte(r.PostForm.Get("passkey"))}
-	if c.o.Clock().Before(s.until) {
-		out.Nonce = s.nonce
-	}
-	s.nonce = nil
-	return out
+func (c *Console) change(v viewer, r *http.Request) (out dispatch.PasskeyChange, err error) {
+	s, now := v.session, c.o.Clock()
+	err = c.sessions.keep.change(r.Context(), s, now, func() error {
+		out = dispatch.PasskeyChange{SignedIn: s.asked, Confirmed: []byte(r.PostForm.Get("passkey"))}
+		if now.Before(s.until) {
+			out.Nonce = s.nonce
+		}
+		s.nonce = nil
+		return nil
+	})
+	return out, err
 }
 
 // fresh is how long after a sign-in the page offers changes: a little less than the
@@ -99,7 +109,7 @@ func (c *Console) passkeys(w http.ResponseWriter, r *http.Request, v viewer) err
 	if err != nil {
 		return err
 	}
-	nonce, err := c.ceremony(v.session)
+	nonce, err := c.ceremony(r.Context(), v.session)
 	if err != nil {
 		return err
 	}
@@ -115,7 +125,11 @@ func (c *Console) passkeys(w http.ResponseWriter, r *http.Request, v viewer) err
 }
 
 func (c *Console) addPasskey(w http.ResponseWriter, r *http.Request, v viewer) error {
-	_, err := c.o.Boundary.AddPasskey(r.Context(), v.person, c.change(v, r), r.PostForm.Get("name"), []byte(r.PostForm.Get("created")))
+	change, err := c.change(v, r)
+	if err != nil {
+		return err
+	}
+	_, err = c.o.Boundary.AddPasskey(r.Context(), v.person, change, r.PostForm.Get("name"), []byte(r.PostForm.Get("created")))
 	return c.changed(w, r, err)
 }
 
@@ -124,7 +138,11 @@ func (c *Console) removePasskey(w http.ResponseWriter, r *http.Request, v viewer
 	if err != nil {
 		return absent()
 	}
-	return c.changed(w, r, hide(c.o.Boundary.RemovePasskey(r.Context(), v.person, c.change(v, r), id)))
+	change, err := c.change(v, r)
+	if err != nil {
+		return err
+	}
+	return c.changed(w, r, hide(c.o.Boundary.RemovePasskey(r.Context(), v.person, change, id)))
 }
 
 func (c *Console) changed(w http.ResponseWriter, r *http.Request, err error) error {

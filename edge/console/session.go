@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 )
@@ -27,7 +28,8 @@ const (
 // session is a signed-in browser. It holds the token that says who that is, and
 // nothing that would say so by itself.
 type session struct {
-	form  string // what forms must carry
+	key   canon.Digest // of its name
+	form  string       // what forms must carry
 	owner record.Principal
 	since time.Time
 	asked time.Time // when they proved to the provider who they are (auth_time); zero: it does not say
@@ -41,24 +43,25 @@ type session struct {
 	id      string // the ID token, for the provider's sign-out
 	nonce   []byte // of the change of passkeys under way
 	until   time.Time
+	version int64 // as it is kept for other servers
 }
 
 // sessions is a bounded store in memory, by the digest of what the cookie holds:
-// the index tells nobody a cookie.
+// the index tells nobody a cookie. Where several servers keep their sessions
+// together, what is in memory is a copy that is compared at every request.
 type sessions struct {
+	keep   keep
 	mu     sync.Mutex
 	random io.Reader
-	held   map[[sha256.Size]byte]*session
+	held   map[canon.Digest]*session
 }
+
+func keyOf(name string) canon.Digest { return sha256.Sum256([]byte(name)) }
 
 // secret is 256 random bits as text.
 func (s *sessions) secret() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.secretLocked()
-}
-
-func (s *sessions) secretLocked() (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(s.random, b[:]); err != nil {
 		return "", fmt.Errorf("read randomness: %w", err)
@@ -67,26 +70,34 @@ func (s *sessions) secretLocked() (string, error) {
 }
 
 // open makes a session under a new name, which nobody knew before the sign-in.
-func (s *sessions) open(in *session, now time.Time) (name string, err error) {
+func (s *sessions) open(ctx context.Context, in *session, now time.Time) (name string, err error) {
+	if name, err = s.secret(); err != nil {
+		return "", err
+	}
+	if in.form, err = s.secret(); err != nil {
+		return "", err
+	}
+	in.key, in.since = keyOf(name), now
+	in.used.Store(now.UnixNano())
+	if s.keep.Kept != nil {
+		if err := s.keep.TrimSessions(ctx, ownerDigest(in.owner), maxOwn-1, now.Add(-idleLimit), now.Add(-absoluteLimit)); err != nil {
+			return "", err
+		}
+		if err := s.keep.save(ctx, in, now); err != nil {
+			return "", err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if name, err = s.secretLocked(); err != nil {
-		return "", err
-	}
-	if in.form, err = s.secretLocked(); err != nil {
-		return "", err
-	}
-	in.since = now
-	in.used.Store(now.UnixNano())
 	s.make(in.owner, now)
-	s.held[sha256.Sum256([]byte(name))] = in
+	s.held[in.key] = in
 	return name, nil
 }
 
 // make makes room: what is over goes, then a person's own oldest, then the one
 // that was not used for longest.
 func (s *sessions) make(owner record.Principal, now time.Time) {
-	var oldest, unused [sha256.Size]byte
+	var oldest, unused canon.Digest
 	var oldestSince, unusedSince time.Time
 	own := 0
 	for key, held := range s.held {
@@ -120,31 +131,71 @@ func (s *session) lastUsed() time.Time { return time.Unix(0, s.used.Load()) }
 
 // find returns a session that is not over. touch counts as use: a page that only
 // keeps itself current does not.
-func (s *sessions) find(name string, now time.Time, touch bool) *session {
+func (s *sessions) find(ctx context.Context, name string, now time.Time, touch bool) (*session, error) {
 	if name == "" {
-		return nil
+		return nil, nil
 	}
-	key := sha256.Sum256([]byte(name))
+	held, err := s.current(ctx, keyOf(name), now)
+	switch {
+	case isOver(err) || err == nil && held == nil:
+		s.forget(name)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case over(held.since, held.lastUsed(), now):
+		return nil, s.drop(ctx, name)
+	}
+	if !touch {
+		return held, nil
+	}
+	if s.keep.Kept != nil && now.Sub(held.lastUsed()) >= useStep {
+		err = s.keep.UseSession(ctx, held.key, now)
+	}
+	held.used.Store(now.UnixNano())
+	return held, err
+}
+
+// current is a session as it is now, whichever server changed it last; nil: there is none.
+func (s *sessions) current(ctx context.Context, key canon.Digest, now time.Time) (*session, error) {
 	s.mu.Lock()
 	held := s.held[key]
 	s.mu.Unlock()
-	switch {
-	case held == nil:
-		return nil
-	case over(held.since, held.lastUsed(), now):
-		s.drop(name)
-		return nil
+	if s.keep.Kept == nil {
+		return held, nil
 	}
-	if touch {
-		held.used.Store(now.UnixNano())
+	if held == nil {
+		held = &session{key: key}
 	}
-	return held
-}
-
-func (s *sessions) drop(name string) {
+	held.mu.Lock()
+	_, err := s.keep.load(ctx, held)
+	owner := held.owner
+	held.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.held, sha256.Sum256([]byte(name)))
+	if other := s.held[key]; other != nil {
+		return other, nil
+	}
+	s.make(owner, now)
+	s.held[key] = held
+	return held, nil
+}
+
+// drop ends a session, at every server.
+func (s *sessions) drop(ctx context.Context, name string) error {
+	s.forget(name)
+	if s.keep.Kept == nil {
+		return nil
+	}
+	return s.keep.DropSession(ctx, keyOf(name))
+}
+
+func (s *sessions) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.held, keyOf(name))
 }
 
 // sent reports whether a form carries this session's secret.
@@ -190,9 +241,9 @@ const renewBefore = 10 * time.Second
 // us. Nobody: a zero viewer and no error.
 func (c *Console) signedIn(ctx context.Context, name string, touch bool) (viewer, error) {
 	now := c.o.Clock()
-	s := c.sessions.find(name, now, touch)
-	if s == nil {
-		return viewer{}, nil
+	s, err := c.sessions.find(ctx, name, now, touch)
+	if s == nil || err != nil {
+		return viewer{}, err
 	}
 	p, err := c.person(ctx, s, now)
 	switch {
@@ -200,8 +251,7 @@ func (c *Console) signedIn(ctx context.Context, name string, touch bool) (viewer
 		return viewer{}, err
 	case err != nil || !p.Valid() || p.Principal() != s.owner:
 		c.o.Log.Debug("a session ended: its token no longer counts", "error", err)
-		c.sessions.drop(name)
-		return viewer{}, nil
+		return viewer{}, c.sessions.drop(ctx, name)
 	}
 	return viewer{person: p, session: s}, nil
 }
@@ -215,12 +265,24 @@ func (c *Console) person(ctx context.Context, s *session, now time.Time) (identi
 	}
 	token, renewed := c.provider.renew(ctx, s.refresh)
 	if renewed != nil {
+		if changed, _ := c.sessions.keep.load(ctx, s); changed { // another server was first
+			return c.o.Verifier.Person(ctx, s.access)
+		}
 		c.o.Log.Debug("a sign-in was not renewed", "error", renewed)
 		return p, err // it counts until it ends
 	}
 	s.access = token.AccessToken
 	if token.RefreshToken != "" {
 		s.refresh = token.RefreshToken
+	}
+	switch err := c.sessions.keep.save(ctx, s, now); {
+	case conflicts(err):
+		_, err = c.sessions.keep.load(ctx, s)
+		if err != nil {
+			return p, err
+		}
+	case err != nil:
+		return p, err
 	}
 	return c.o.Verifier.Person(ctx, s.access)
 }

@@ -107,9 +107,11 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 		return record.Errorf(record.Unauthenticated, "this login cannot answer; sign in with another one")
 	}
 	if old := c.sessionName(r); old != "" {
-		c.sessions.drop(old)
+		if err := c.sessions.drop(r.Context(), old); err != nil {
+			return err
+		}
 	}
-	name, err := c.sessions.open(&session{owner: p.Principal(), access: token.AccessToken, refresh: token.RefreshToken, id: id, asked: asked}, c.o.Clock())
+	name, err := c.sessions.open(r.Context(), &session{owner: p.Principal(), access: token.AccessToken, refresh: token.RefreshToken, id: id, asked: asked}, c.o.Clock())
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,9 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 // signOut ends the session, here and where the provider offers it there too. The
 // page leads on by itself: a form's answer must not redirect to another site.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request, v viewer) error {
-	c.sessions.drop(c.sessionName(r))
+	if err := c.sessions.drop(r.Context(), c.sessionName(r)); err != nil {
+		return err
+	}
 	http.SetCookie(w, c.cookie(""))
 	v.session.mu.Lock()
 	id := v.session.id

@@ -32,7 +32,7 @@ func (h *Handler) hold(run context.Context, x *request, a dispatch.Answer, progr
 	end := time.Now().Add(h.Wait)
 	for n := 1; waiting(a); {
 		left := time.Until(end)
-		if left <= 0 {
+		if left <= 0 || h.leaving() {
 			return a, nil
 		}
 		if progress != nil {
@@ -68,6 +68,17 @@ func (h *Handler) hold(run context.Context, x *request, a dispatch.Answer, progr
 		}
 	}
 	return a, nil
+}
+
+// leaving reports whether this process is about to end: who is held is told to come
+// back, and finds another one.
+func (h *Handler) leaving() bool {
+	select {
+	case <-h.Leaving:
+		return true
+	default:
+		return false
+	}
 }
 
 func unchanged(a, b dispatch.Answer) bool {

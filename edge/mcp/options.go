@@ -81,6 +81,9 @@ type Options struct {
 
 	// Wait is how long a caller is held while people are asked.
 	Wait time.Duration
+	// Leaving is closed when this process is about to end: nobody is held any more.
+	// nil: it is not told.
+	Leaving <-chan struct{}
 	// ProgressEvery is how often a held caller hears that it is still held.
 	ProgressEvery time.Duration
 	// StateFor is how long a sealed request state is good; default 1 h.

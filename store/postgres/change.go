@@ -29,6 +29,7 @@ func (t *truth) change(p prepared, w *writes) error {
 		w.counters[l.key] = l.at
 	}
 	t.made(p, w)
+	w.told(f)
 	return nil
 }
 

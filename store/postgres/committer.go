@@ -21,6 +21,7 @@ type committer struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil: the last one broke
 	log    *slog.Logger
+	origin string // who tells other processes of what is committed
 	batch  int
 	limit  time.Duration // for what is sent at once
 	pause  func()
@@ -38,8 +39,8 @@ type request struct {
 	err  error
 }
 
-func newCommitter(ctx context.Context, config *pgx.ConnConfig, o Options) (*committer, error) {
-	c := &committer{config: config, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, pause: o.testOnlyPause,
+func newCommitter(ctx context.Context, config *pgx.ConnConfig, origin string, o Options) (*committer, error) {
+	c := &committer{config: config, origin: origin, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, pause: o.testOnlyPause,
 		in: make(chan *request, o.Batch), quit: make(chan struct{}), done: make(chan struct{})}
 	if err := c.connect(ctx); err != nil {
 		return nil, err
@@ -66,9 +67,7 @@ func (c *committer) drop() {
 	if c.conn == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = c.conn.Close(ctx)
+	drop(c.conn)
 	c.conn = nil
 }
 
@@ -303,7 +302,7 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 		b.Queue("ROLLBACK") // everybody was refused
 		return false, c.conn.SendBatch(ctx, b).Close()
 	}
-	w.send(b)
+	w.send(b, c.origin)
 	return true, c.conn.SendBatch(ctx, b).Close()
 }
 

@@ -22,8 +22,11 @@ const (
 	lockLog                         // the log's order is that of commits
 )
 
-// lockMigrations is no kind's: nothing else can have this number.
-const lockMigrations int64 = 1
+// These are no kind's: nothing else can have their numbers.
+const (
+	lockMigrations int64 = 1
+	lockLead       int64 = 2 // who does what is done once (Lead)
+)
 
 func lockOf(kind lockKind, parts ...string) int64 {
 	h := sha256.New()

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"regexp"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -47,7 +48,11 @@ func Migrate(ctx context.Context, dsn, runtime string) error {
 		return unreachable(err)
 	}
 	defer conn.Close(ctx)
-	if err := migrate(ctx, conn); err != nil {
+	all, err := steps()
+	if err != nil {
+		return err
+	}
+	if err := migrate(ctx, conn, all); err != nil {
 		return unreachable(err)
 	}
 	if runtime == "" || runtime == config.User {
@@ -65,36 +70,61 @@ func Role(dsn string) (string, error) {
 	return config.User, nil
 }
 
-// ready finds the schema at the version of this program, or brings it there.
-func ready(ctx context.Context, config *pgx.ConnConfig, o Options) error {
+// ready finds the schema at the version of this program, or brings it there, and returns
+// that version.
+func ready(ctx context.Context, config *pgx.ConnConfig, o Options) (known int, err error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return unreachable(err)
+		return 0, unreachable(err)
 	}
 	defer conn.Close(ctx)
 	if err := durable(ctx, conn, o); err != nil {
-		return unreachable(err)
+		return 0, unreachable(err)
 	}
 	have, err := version(ctx, conn)
 	if err != nil {
-		return unreachable(err)
+		return 0, unreachable(err)
 	}
 	all, err := steps()
 	if err != nil {
-		return err
+		return 0, err
 	}
+	all = append(all, o.testOnlySteps...)
 	if have >= len(all) {
-		// A newer schema is that of a newer program, which keeps what this one uses: a
-		// rolling upgrade has both for a while.
-		return nil
+		return len(all), fits(ctx, conn, have, len(all))
 	}
-	err = migrate(ctx, conn)
+	err = migrate(ctx, conn, all)
 	var server *pgconn.PgError
 	if errors.As(err, &server) && server.Code == "42501" {
-		return record.Errorf(record.Unavailable, "the store's schema is version %d and this program needs %d; the role %q may not change it: run placet migrate as the schema's owner", have, len(all), config.User)
+		return 0, record.Errorf(record.Unavailable, "the store's schema is version %d and this program needs %d; the role %q may not change it: run placet migrate as the schema's owner", have, len(all), config.User)
 	}
 	if err != nil {
+		return 0, unreachable(err)
+	}
+	return len(all), nil
+}
+
+// oldestLine is how a migration says that programs before the one with that migration
+// are not to use the schema any more. Without it they may: it only adds, and what it
+// adds has defaults.
+var oldestLine = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
+
+// fits reports whether a program that knows so many migrations may use a schema with
+// more. A rolling upgrade has both programs for a while.
+func fits(ctx context.Context, conn *pgx.Conn, have, known int) error {
+	if have == known {
+		return nil
+	}
+	var oldest int
+	if err := conn.QueryRow(ctx, `SELECT coalesce(max(oldest), 0) FROM placet.migrations WHERE version > $1`, known).Scan(&oldest); err != nil {
 		return unreachable(err)
+	}
+	return fitting(have, oldest, known)
+}
+
+func fitting(have, oldest, known int) error {
+	if oldest > known {
+		return record.Errorf(record.Unavailable, "the store's schema is version %d, which programs before version %d are not to use; this one knows %d: use the newer program", have, oldest, known)
 	}
 	return nil
 }
@@ -123,11 +153,7 @@ func version(ctx context.Context, conn *pgx.Conn) (n int, err error) {
 
 // migrate runs what is missing in one transaction, under a lock: of two programs that
 // start at once one does it and the other finds it done.
-func migrate(ctx context.Context, conn *pgx.Conn) error {
-	all, err := steps()
-	if err != nil {
-		return err
-	}
+func migrate(ctx context.Context, conn *pgx.Conn, all []string) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockMigrations); err != nil {
 			return err
@@ -151,6 +177,11 @@ func migrate(ctx context.Context, conn *pgx.Conn) error {
 			if _, err := tx.Exec(ctx, `INSERT INTO placet.migrations (version) VALUES ($1)`, i+1); err != nil {
 				return err
 			}
+			if m := oldestLine.FindStringSubmatch(all[i]); m != nil {
+				if _, err := tx.Exec(ctx, `UPDATE placet.migrations SET oldest = $1::text::integer WHERE version = $2`, m[1], i+1); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	})
@@ -164,7 +195,9 @@ func grant(ctx context.Context, conn *pgx.Conn, role string) error {
 		`GRANT SELECT ON ALL TABLES IN SCHEMA placet TO ` + who,
 		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares, revocations, fences TO ` + who,
 		`GRANT INSERT ON answers, materials, activations, versions, events, model_objects TO ` + who,
+		`GRANT INSERT ON agreed TO ` + who,
 		`GRANT INSERT, UPDATE, DELETE ON passkeys, transcripts TO ` + who,
+		`GRANT INSERT, UPDATE, DELETE ON sessions TO ` + who,
 		`GRANT USAGE ON SEQUENCE events_seq_seq TO ` + who,
 	} {
 		if _, err := conn.Exec(ctx, `SET search_path = placet`); err != nil {

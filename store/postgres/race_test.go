@@ -161,7 +161,11 @@ func race(t *testing.T, n int, f func(i int) error, reasons ...record.RefusalKin
 
 // One call, one effect, one limit, whichever replica is asked.
 func TestReplicasShareLimitsAndReservations(t *testing.T) {
-	s := replicas(t, 3)
+	shareLimitsAndReservations(t, replicas(t, 3))
+}
+
+func shareLimitsAndReservations(t *testing.T, s []*Store) {
+	t.Helper()
 	r := openRun(t, s[0], anna)
 	t.Run("a reservation", func(t *testing.T) {
 		authorized, err := record.Authorize(proposal(t, r, `{"n":1}`), stepOf(r, 0))

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -29,10 +31,14 @@ type Options struct {
 	Batch     int           // changes in one transaction at most; 0 is 64
 	Lock      time.Duration // how long a statement waits for a lock; 0 is 5 s
 	Statement time.Duration // how long a statement may take; 0 is 15 s
+	Poll      time.Duration // how often who waits looks while other processes cannot be heard; 0 is 1 s, and ten times that while they can
+	Random    io.Reader     // nil: crypto/rand
 
 	// testOnlyPause, when set, is called by the committer between what it read for a
 	// batch and what it writes.
 	testOnlyPause func()
+	// testOnlySteps are migrations behind those that are there: a newer program's.
+	testOnlySteps []string
 }
 
 func (o Options) withDefaults() Options {
@@ -51,6 +57,12 @@ func (o Options) withDefaults() Options {
 	if o.Statement <= 0 {
 		o.Statement = 15 * time.Second
 	}
+	if o.Poll <= 0 {
+		o.Poll = time.Second
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
 	return o
 }
 
@@ -61,6 +73,10 @@ type Store struct {
 	committer *committer
 	revoked   revokedCache
 	broken    chan struct{}
+	waiting   *pgx.ConnConfig // of connections that listen, or hold a lock
+	schema    int             // the version that this program knows
+	poll      time.Duration
+	origin    string // of this process's notices
 
 	closing sync.Once
 	closed  error
@@ -76,15 +92,19 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		// What the library says of it may hold the password.
 		return nil, record.Errorf(record.Invalid, "the store's connection string cannot be read; it looks like postgres://user:password@host/database")
 	}
-	if err := ready(ctx, config, o); err != nil {
+	schema, err := ready(ctx, config, o)
+	if err != nil {
 		return nil, err
 	}
 	pool, err := readers(ctx, dsn, o)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{})}
-	s.committer, err = newCommitter(ctx, writing(config, o), o)
+	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{}), schema: schema, waiting: config.Copy(), poll: o.Poll}
+	session(s.waiting, o)
+	if s.origin, err = newOrigin(o.Random); err == nil {
+		s.committer, err = newCommitter(ctx, writing(config, o), s.origin, o)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, unreachable(err)
@@ -99,6 +119,8 @@ func session(c *pgx.ConnConfig, o Options) {
 	for name, value := range map[string]string{
 		"application_name": "placet", "search_path": "placet", "client_encoding": "UTF8", "TimeZone": "UTC",
 		"lock_timeout": millis(o.Lock), "statement_timeout": millis(o.Statement), "idle_in_transaction_session_timeout": millis(2 * o.Statement),
+		// What a machine holds that is gone, such as a lock, is free again soon.
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
 		c.RuntimeParams[name] = value
 	}

@@ -157,12 +157,13 @@ type writes struct {
 	counters                  map[counterKey]counterAt
 	effects                   map[effectKey]int64
 	lineages                  map[lineageKey]record.Lineage
-	rest                      []query // in the order of the changes
+	rest                      []query         // in the order of the changes
+	moved                     []record.CallID // what other processes are told
 }
 
 func newWrites() *writes {
 	return &writes{newTable(callTypes), newTable(updateTypes), newTable(settleTypes), newTable(eventTypes),
-		map[runKey]record.Run{}, map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, nil}
+		map[runKey]record.Run{}, map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, nil, nil}
 }
 
 func (w *writes) queue(sql string, args ...any) { w.rest = append(w.rest, query{sql: sql, args: args}) }
@@ -182,7 +183,7 @@ func (w *writes) empty() bool { return w.events.n == 0 }
 
 // send queues everything, and COMMIT. What ends an open call comes before what opens
 // one, and the log's lock, which all replicas want, as late as can be.
-func (w *writes) send(b *pgx.Batch) {
+func (w *writes) send(b *pgx.Batch, origin string) {
 	runs := newTable(runTypes)
 	for _, r := range w.runs {
 		runs.add(runColumns(r))
@@ -216,6 +217,7 @@ func (w *writes) send(b *pgx.Batch) {
 	for _, q := range w.rest {
 		b.Queue(q.sql, q.args...)
 	}
+	w.notify(b, origin)
 	b.Queue(takeLocks, []int64{lockOf(lockLog)}, []bool{true})
 	w.events.queue(b, insertEvents)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
