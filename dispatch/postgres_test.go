@@ -47,4 +47,6 @@ func TestPromisesOnPostgreSQL(t *testing.T) {
 	t.Run("P3", TestPromise_P3_OneApprovalOneCall)
 	t.Run("P4", TestPromise_P4_AuthorityIsCurrent)
 	t.Run("P5", TestPromise_P5_AtMostOneEffect)
+	t.Run("B4", TestRule_B4_AChildOfAnEndedRunDoesNothing)
+	t.Run("B4 budgets", TestRule_B4_ChildRunsSpendTheirParentsBudget)
 }
