@@ -51,4 +51,6 @@ func TestPromisesOnPostgreSQL(t *testing.T) {
 	t.Run("C3Waiting", TestRule_C3_RevokingEndsWhatWaits)
 	t.Run("D5", TestRule_D5_RevokedPersonsAndLoginsAnswerNothing)
 	t.Run("C3Race", TestRule_C3_NothingStartsOnceRevoked)
+	t.Run("B4", TestRule_B4_AChildOfAnEndedRunDoesNothing)
+	t.Run("B4 budgets", TestRule_B4_ChildRunsSpendTheirParentsBudget)
 }

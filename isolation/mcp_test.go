@@ -77,6 +77,10 @@ func modernRows() []row {
 		{name: "tools/call of a tool", door: proposing, object: asked, ask: modern("tools/call", `"name":"act","arguments":{"id":"modern"}`), own: scopeful, lacks: poor, unlike: true},
 		{name: "tools/call in a run of the same name", door: proposing, object: asked, own: scopeful, lacks: poor, unlike: true,
 			ask: modern("tools/call", `"name":"act","arguments":{"id":"labelled"}`, `"dev.placet/run":"{run}"`)},
+		{name: "tools/call of placet_delegate", door: proposing, object: asked, own: proposers, unlike: true,
+			ask: modern("tools/call", `"name":"placet_delegate","arguments":{"tools":["act"],"calls":1,"minutes":1}`)},
+		{name: "tools/call of placet_delegate in a run of the same name", door: proposing, object: asked, may: two, own: proposers.but(two...), unlike: true, done: belowTheirOwn,
+			ask: modern("tools/call", `"name":"placet_delegate","arguments":{"tools":["act"],"calls":1,"minutes":1}`, `"dev.placet/run":"{run}"`)},
 		{name: "tools/call of placet_wait", door: proposing, object: approved, ask: modern("tools/call", `"name":"placet_wait","arguments":{"call":"{call}"}`),
 			may: two, lacks: poor, decides: true, absent: http.StatusOK, done: ran},
 		{name: "tools/call of placet_wait on what has run", door: proposing, object: done, ask: modern("tools/call", `"name":"placet_wait","arguments":{"call":"{call}"}`),
@@ -101,6 +105,22 @@ func modernRows() []row {
 			ask: modern("completion/complete", `"ref":{"type":"ref/prompt","name":"brief"},"argument":{"name":"id","value":"m"}`)},
 		{name: "subscriptions/listen", door: proposing, object: asked, ask: listening, own: proposers},
 	}
+}
+
+// belowTheirOwn: a run is opened below the owner's for the owner alone; for the others
+// its ID is a label of a run of theirs.
+func belowTheirOwn(w *world, name string, o *object, a reply) error {
+	_, opened, ok := strings.Cut(a.body, "Opened ")
+	opened, _, _ = strings.Cut(opened, " ")
+	if ok != scopeful.has(name) {
+		return fmt.Errorf("opened: %t", ok)
+	}
+	var run struct{ Children []string }
+	w.ok(w.callers["operator"], request{method: http.MethodGet, path: "/v1/runs/" + o.run}, &run)
+	if below := slices.Contains(run.Children, opened); below != (ok && mine.has(name)) {
+		return fmt.Errorf("it lies below the owner's run: %t", below)
+	}
+	return nil
 }
 
 // listening reads the first event of a stream, which says what is listened to.

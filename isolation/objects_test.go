@@ -93,6 +93,23 @@ func vouched(w *world) *object {
 	return w.want(w.proposeIn("owner with a vouching key", "file"), "approval_pending")
 }
 
+// below is a call that waits in a child run of the owner's, which is for the other
+// agent of the same principal.
+func below(w *world) *object {
+	w.t.Helper()
+	w.made++
+	o := &object{target: target{marker: fmt.Sprintf("marker-%d-%s", w.made, rand.Text())}}
+	var run struct{ ID string }
+	w.ok(w.callers["owner"], request{method: http.MethodPost, path: "/v1/runs", body: `{"label":"` + o.marker + `"}`}, &run)
+	w.ok(w.callers["owner"], request{method: http.MethodPost, path: "/v1/runs/" + run.ID + "/children",
+		body: `{"agent":"rover","tools":["act","file"],"calls":9,"until":"2999-01-01T00:00:00Z"}`}, &run)
+	o.run = run.ID
+	var a answered
+	w.ok(w.callers["other agent"], request{method: http.MethodPost, path: "/v1/calls", body: fmt.Sprintf(`{"run":%q,"tool":"file","arguments":{"id":%q}}`, o.run, o.marker)}, &a)
+	o.call, o.approval = a.Call, a.Approval
+	return w.want(o, "approval_pending")
+}
+
 // approved is a call that runs as soon as its owner asks again.
 func approved(w *world) *object { w.t.Helper(); o := asked(w); w.approve(o); return o }
 

@@ -43,6 +43,7 @@ func (o things) operations() []operation {
 		{"GET", "/v1/runs", "", "viewers", false},
 		{"GET", "/v1/runs/" + o.run, "", "viewers", true},
 		{"POST", "/v1/runs/" + o.run + "/turns", `{}`, "callers", true},
+		{"POST", "/v1/runs/" + o.run + "/children", `{"tools":["note"],"calls":1,"until":"2999-01-01T00:00:00Z"}`, "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/end", `{}`, "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/lift", `{"reason":"r"}`, "operators", true},
 		{"POST", "/v1/runs/" + o.run + "/transfer", `{"issuer":"urn:test","subject":"bert","agent":"bot"}`, "callers", true},

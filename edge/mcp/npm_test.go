@@ -101,7 +101,7 @@ func TestPublishedServersOverStdio(t *testing.T) {
 				return strings.Join(out, "\n")
 			}
 			list, err := s.ListTools(ctx, nil)
-			if err != nil || len(list.Tools) != 5 {
+			if err != nil || len(list.Tools) != 6 {
 				t.Fatalf("%d tools, %v", len(list.Tools), err)
 			}
 			if r := call("read_file", map[string]any{"path": filepath.Join(root, "note.txt")}); r.IsError || !strings.Contains(text(r), "hello from the file") {
