@@ -26,6 +26,7 @@ require (
 	github.com/spiffe/go-spiffe/v2 v2.9.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	github.com/zitadel/oidc/v3 v3.52.0
+	golang.org/x/mod v0.42.0
 	golang.org/x/net v0.61.0
 	golang.org/x/oauth2 v0.38.0
 	golang.org/x/term v0.47.0

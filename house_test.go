@@ -22,6 +22,7 @@ var house = map[string][]string{
 	"mcphttp":  {"canon"}, // what MCP clients read and write over HTTP
 	"record":   {"canon"},
 	"history":  {"canon", "record"}, // transcripts as data; pure
+	"audit":    {"canon", "record"}, // the sealed log: checkpoints, proofs, verification
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
 
@@ -55,7 +56,7 @@ var house = map[string][]string{
 
 	"store/sqlite":    {"canon", "dispatch", "record"},
 	"store/postgres":  {"canon", "dispatch", "record"},
-	"store/storetest": {"canon", "dispatch", "record"},
+	"store/storetest": {"audit", "canon", "dispatch", "record"},
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
 	"tool/standin":    {"dispatch"},

@@ -3,6 +3,7 @@ package placet
 import (
 	"context"
 
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/store/postgres"
@@ -14,6 +15,7 @@ type records interface {
 	dispatch.Store
 	dispatch.Reader
 	dispatch.Follower
+	audit.Log
 	Broken() <-chan struct{}
 	Close() error
 }

@@ -125,6 +125,9 @@ func (t *truth) guards(f record.Facts) error {
 	if err := t.mayTranscript(f.Transcript); err != nil {
 		return err
 	}
+	if err := t.maySeal(f.Seal); err != nil {
+		return err
+	}
 	return t.mayShare(f.Share)
 }
 
@@ -272,6 +275,7 @@ func (t *truth) made(p prepared, w *writes) {
 	t.putEmissions(f.Emissions, w)
 	t.putTranscript(f.Transcript, w)
 	t.putShare(f.Share, w)
+	t.putSeal(f.Seal, w)
 	if f.Lineage != nil {
 		t.putLineage(*f.Lineage, w)
 	}

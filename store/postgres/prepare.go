@@ -141,13 +141,15 @@ type wants struct {
 	keepers     map[record.Owner]bool // of transcripts
 	shares      map[shareKey]bool
 	givers      map[record.Owner]time.Time // of shares, at a time
+
+	head bool // the newest checkpoint
 }
 
 func newWants() *wants {
 	return &wants{locks{}, map[record.TenantID]bool{}, map[runKey]bool{}, map[callKey]bool{}, map[equalKey]bool{}, map[approvalKey]bool{}, map[answerKey]bool{},
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
 		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
-		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}}
+		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}, false}
 }
 
 // add says what a change rests on and moves.
@@ -203,6 +205,7 @@ func (w *wants) add(f record.Facts) {
 	w.passkey(f.Passkey)
 	w.transcript(f.Transcript)
 	w.share(f)
+	w.seal(f.Seal)
 }
 
 // fence is what every decision shares (rule C3).

@@ -81,6 +81,9 @@ func (w *writer) rest(ready prepared) error {
 	if err := w.putShare(f.Share); err != nil {
 		return err
 	}
+	if err := w.putSeal(f.Seal); err != nil {
+		return err
+	}
 	if f.Lineage != nil {
 		if err := w.putLineage(*f.Lineage); err != nil {
 			return err
@@ -252,6 +255,9 @@ func (w *writer) guards(f record.Facts) error {
 		return err
 	}
 	if err := w.mayShare(f.Share, f.At); err != nil {
+		return err
+	}
+	if err := w.maySeal(f.Seal); err != nil {
 		return err
 	}
 	return w.mayPasskey(f.Passkey)
