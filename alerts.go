@@ -49,6 +49,7 @@ func (p *Placet) Alerts() map[record.AlertRule]int64 { return p.alerts.Counts() 
 func (p *Placet) follow(ctx context.Context) {
 	p.work.Go(func() { p.notices.Run(ctx) })
 	p.work.Go(func() { p.alerts.Run(ctx) })
+	p.work.Go(func() { p.sealer.Run(ctx) })
 	if p.o.Config.Telemetry.Metrics != "" {
 		p.work.Go(func() { p.metrics.Run(ctx) })
 	}

@@ -67,7 +67,7 @@ var house = map[string][]string{
 	"tool/mcp":        {"canon", "dispatch", "guard", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
-	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
+	"edge/api":        {"audit", "canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
 	"edge/feed":       {"dispatch", "record"},          // what moves, read once for all who wait
 	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface

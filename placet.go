@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/alert"
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
@@ -117,6 +118,8 @@ type Placet struct {
 	notices  *notify.Desk
 	alerts   *alert.Watch
 	metrics  *metrics.Metrics
+	sealer   *audit.Sealer
+	logKey   string // verifies its checkpoints
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -151,6 +154,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	}
 	// After the store is open: its lock keeps a second process from these keys.
 	if p.signer, err = o.openSigner(); err != nil {
+		return nil, err
+	}
+	if err = p.openSealer(ctx); err != nil {
 		return nil, err
 	}
 	if p.passkeys, err = o.openPasskeys(); err != nil {
@@ -194,6 +200,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	p.metrics = metrics.New(metrics.Options{Records: p.store, Generation: p.boundary.Generation, Ignored: p.ignored.Counts, Clock: o.Clock, Log: o.Log,
+		Unsealed: p.sealer.Unsealed, Unpublished: p.sealer.Unpublished,
 		Quarantined: func() int { return len(p.boundary.Current().Registry.Quarantined()) }})
 	if err = p.metrics.Begin(ctx); err != nil {
 		return nil, err
@@ -279,6 +286,8 @@ func (p *Placet) doors() error {
 		Wait:      c.Approvals.Wait,
 		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
 		Ready:     p.ready,
+		Sealed:    p.store,
+		LogKey:    p.logKey,
 		Checked:   p.metrics.History,
 		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
 		Reported:  lease.Result,
@@ -303,8 +312,10 @@ func (p *Placet) ready(ctx context.Context) error {
 		return record.Errorf(record.Unavailable, "the store is broken; this process must be restarted")
 	default:
 	}
-	_, _, err := p.store.Generation(ctx)
-	return err
+	if _, _, err := p.store.Generation(ctx); err != nil {
+		return err
+	}
+	return p.sealedInTime(ctx)
 }
 
 // Do proposes a call and dispatches it if it is allowed.

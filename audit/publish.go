@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -151,5 +152,40 @@ func (s *Sealer) publish(ctx context.Context) error {
 		}
 		s.published[t] = c.Size
 	}
+	switch {
+	case failed == nil:
+		s.failing = time.Time{}
+	case s.failing.IsZero():
+		s.failing = s.o.Clock()
+	}
 	return failed
+}
+
+// Unpublished is how long a target has not taken the newest checkpoint.
+func (s *Sealer) Unpublished() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing.IsZero() {
+		return 0
+	}
+	return max(0, s.o.Clock().Sub(s.failing))
+}
+
+// Checkpoints finds the signed texts in what was kept: a file of [File], or one text
+// alone. Lines that a crash cut short are none.
+func Checkpoints(kept []byte) ([]string, error) {
+	var out []string
+	for line := range bytes.Lines(kept) {
+		var one published
+		if strict(bytes.TrimSpace(line), &one) == nil && one.Checkpoint != "" {
+			out = append(out, one.Checkpoint)
+		}
+	}
+	if len(out) == 0 && bytes.Contains(kept, []byte("\n\n")) {
+		out = append(out, string(kept))
+	}
+	if len(out) == 0 {
+		return nil, record.Errorf(record.Invalid, "there is no checkpoint in it")
+	}
+	return out, nil
 }

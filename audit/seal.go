@@ -38,6 +38,7 @@ type Sealer struct {
 
 	mu        sync.Mutex
 	published map[Target]int64 // size of the last checkpoint that went there
+	failing   time.Time        // since when one did not go; zero: all went
 }
 
 // NewSealer makes a sealer. It refuses a log whose newest checkpoint another key signed.
