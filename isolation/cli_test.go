@@ -128,6 +128,9 @@ func commands() []row {
 			done: only(readers, theCall), unlike: true, columns: the(asOperator, who{"reader of the other tenant"})},
 		{name: "audit tail of a call", door: viewing, object: asked, ask: of("audit", "tail", "--call", "{call}"), may: the(seers, who{"approver"}), own: strangers,
 			done: only(the(seers, who{"approver"}), theCall), columns: asReader},
+		{name: "audit export", door: reading, object: provable, ask: of("audit", "export"), may: readers, own: strangers, done: only(readers, theCall), unlike: true, columns: asOperator},
+		{name: "audit receipt", door: reading, object: provable, ask: of("audit", "receipt", "{call}"), may: readers, done: theCall, columns: asOperator},
+		{name: "audit checkpoint", door: reading, object: provable, ask: of("audit", "checkpoint"), own: the(readers, strangers), unlike: true, columns: asOperator},
 		{name: "overrides", door: reading, object: asked, ask: of("overrides"), own: the(readers, strangers), columns: asOperator},
 		{name: "reload", door: operating, object: asked, ask: of("reload"), own: who{"operator", "operator of the other tenant"}, columns: asOperator},
 	}

@@ -20,7 +20,7 @@ func (d *door) registerAudit() {
 	export.Responses["200"] = &huma.Response{Description: "A header, and a line for each event and each checkpoint.",
 		Content: map[string]*huma.MediaType{"application/jsonl": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	add(d, export, d.export)
-	add(d, d.operation("event-receipt", http.MethodGet, "/v1/events/{seq}/receipt", "Prove an event", d.asReader, tag("audit"),
+	add(d, d.operation("event-receipt", http.MethodGet, "/v1/events/{id}/receipt", "Prove an event", d.asReader, tag("audit"),
 		describe("Needs the permission read or operate. The event, the newest checkpoint, and the proof that the one is under the other.")), d.eventReceipt)
 	add(d, d.operation("call-receipt", http.MethodGet, "/v1/calls/{id}/receipt", "Prove the events of a call", d.asReader, tag("audit"),
 		describe("Needs the permission read or operate. A receipt for all events of the call.")), d.callReceipt)
@@ -101,7 +101,7 @@ func (d *door) export(ctx context.Context, in *exportInput) (*huma.StreamRespons
 }
 
 type eventReceiptInput struct {
-	Seq int64 `path:"seq" minimum:"1" doc:"The event's number."`
+	Seq int64 `path:"id" minimum:"1" doc:"The event's number."`
 }
 
 type receiptOutput struct{ Body audit.Receipt }
