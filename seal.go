@@ -2,6 +2,7 @@ package placet
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,6 +15,9 @@ import (
 func (p *Placet) openSealer(ctx context.Context) error {
 	key, err := p.o.logKey()
 	if err != nil {
+		return err
+	}
+	if err := p.o.whole(ctx, p.store, key); err != nil {
 		return err
 	}
 	p.sealer, err = audit.NewSealer(ctx, audit.Options{Log: p.store, Apply: p.store.Apply, Key: key,
@@ -47,6 +51,9 @@ func (o Options) targets() (out []audit.Target) {
 
 // sealedInTime reports whether the log is sealed in time.
 func (p *Placet) sealedInTime(ctx context.Context) error {
+	if now, err := p.store.StoreEpoch(ctx); err != nil || now != p.sealer.Epoch() {
+		return errors.Join(err, record.Errorf(record.Unavailable, "a new epoch of the store was opened; this process must be restarted"))
+	}
 	lag, err := p.sealer.Unsealed(ctx)
 	if err == nil && lag > p.o.Config.Checkpoint.Late {
 		err = record.Errorf(record.Unavailable, "an event has waited for %s to be sealed", lag.Round(time.Second))

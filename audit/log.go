@@ -13,6 +13,9 @@ import (
 
 // Log is what is read of a store. It moves nothing.
 type Log interface {
+	// StoreEpoch is the epoch of the store; 1 before the first recovery.
+	StoreEpoch(ctx context.Context) (int64, error)
+
 	// Head returns the newest checkpoint; zero: nothing is sealed yet.
 	Head(ctx context.Context) (record.Checkpoint, error)
 

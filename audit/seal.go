@@ -19,7 +19,7 @@ type Options struct {
 	Log     Log
 	Apply   func(context.Context, record.Change) error
 	Key     Key
-	Epoch   int64         // of the store; 0 is 1
+	NewKey  bool          // go on from a checkpoint that another key signed: a new epoch begins
 	Every   time.Duration // how often it looks for new events; 0 is 1 s
 	Publish []Target      // where checkpoints go besides the store
 
@@ -34,7 +34,8 @@ const most = 4096
 // Sealer gives committed events their leaves. Any number of them may work on one
 // store: the guarded change decides whose checkpoint follows, and the others go on from it.
 type Sealer struct {
-	o Options
+	o     Options
+	epoch int64 // of the store when this was made
 
 	mu        sync.Mutex
 	published map[Target]int64 // size of the last checkpoint that went there
@@ -43,9 +44,6 @@ type Sealer struct {
 
 // NewSealer makes a sealer. It refuses a log whose newest checkpoint another key signed.
 func NewSealer(ctx context.Context, o Options) (*Sealer, error) {
-	if o.Epoch <= 0 {
-		o.Epoch = 1
-	}
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
@@ -59,8 +57,12 @@ func NewSealer(ctx context.Context, o Options) (*Sealer, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Sealer{o: o, published: map[Target]int64{}}
+	var err error
+	if s.epoch, err = o.Log.StoreEpoch(ctx); err != nil {
+		return nil, err
+	}
 	head, err := o.Log.Head(ctx)
-	if err != nil || head.Size == 0 {
+	if err != nil || head.Size == 0 || o.NewKey {
 		return s, err
 	}
 	if _, err := Open(head.Note, o.Key.Verifiers()); err != nil {
@@ -68,6 +70,9 @@ func NewSealer(ctx context.Context, o Options) (*Sealer, error) {
 	}
 	return s, nil
 }
+
+// Epoch is that of the store when this was made.
+func (s *Sealer) Epoch() int64 { return s.epoch }
 
 // Run seals and publishes until ctx ends.
 func (s *Sealer) Run(ctx context.Context) {
@@ -139,7 +144,7 @@ func (s *Sealer) checkpoint(ctx context.Context, from record.Checkpoint, events 
 			return to, nil, err
 		}
 	}
-	to = record.Checkpoint{Size: from.Size + int64(len(events)), Seq: events[len(events)-1].Seq, Epoch: s.o.Epoch,
+	to = record.Checkpoint{Size: from.Size + int64(len(events)), Seq: events[len(events)-1].Seq, Epoch: s.epoch,
 		At: s.o.Clock().UTC().Truncate(time.Microsecond), Salt: make([]byte, 32)}
 	if to.At.Before(from.At) {
 		to.At = from.At // another replica's clock is ahead

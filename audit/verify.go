@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -229,6 +230,9 @@ func (v *verifying) checkpoint(signed string) error {
 func (v *verifying) compare() error {
 	for len(v.known) > 0 && v.known[0].Size == v.tree.size {
 		c := v.known[0]
+		if c.Root != v.tree.root() && v.out.Epoch > c.Epoch {
+			return v.recovered(c)
+		}
 		if c.Root != v.tree.root() {
 			return broken(Forked, "the checkpoint of %d events that was kept, sealed %s, holds other events than this log", c.Size, c.Time.Format(time.RFC3339))
 		}
@@ -247,9 +251,45 @@ func (v *verifying) end(h header) error {
 	case len(v.known) > 0:
 		c := v.known[len(v.known)-1]
 		if v.out.Epoch > c.Epoch {
-			return broken(Recovered, "the log ends at %d events, and a checkpoint of %d is known, sealed %s; since then epoch %d was opened over an older state of the store", v.tree.size, c.Size, c.Time.Format(time.RFC3339), v.out.Epoch)
+			return v.recovered(c)
 		}
 		return broken(Truncated, "the log ends at %d events, and a checkpoint of %d is known, sealed %s", v.tree.size, c.Size, c.Time.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// recovered tells of a checkpoint of an earlier epoch that this log does not go on from.
+func (v *verifying) recovered(c Checkpoint) error {
+	return broken(Recovered, "the checkpoint of %d events that was kept, sealed %s in epoch %d, holds what this log does not: epoch %d was opened over an older state of the store", c.Size, c.Time.Format(time.RFC3339), c.Epoch, v.out.Epoch)
+}
+
+// Holds reports whether a store's sealed log goes on from a checkpoint that was kept
+// outside of it. One of an earlier epoch is given up: the newer one was opened knowingly.
+func Holds(ctx context.Context, log Log, kept Checkpoint, keys note.Verifiers) error {
+	head, err := log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	var newest Checkpoint
+	if head.Size > 0 {
+		if newest, err = Open(head.Note, keys); err != nil {
+			return broken(Unsigned, "the log's newest checkpoint was signed by another key")
+		}
+	}
+	switch {
+	case newest.Epoch > kept.Epoch:
+		return nil
+	case newest.Epoch < kept.Epoch:
+		return broken(Truncated, "the store is in epoch %d, and a checkpoint of epoch %d was published", newest.Epoch, kept.Epoch)
+	case newest.Size < kept.Size:
+		return broken(Truncated, "the log holds %d sealed events, and the checkpoint that was published %s holds %d", newest.Size, kept.Time.Format(time.RFC3339), kept.Size)
+	}
+	edge, err := edgeOf(kept.Size, hashes(ctx, log, newest))
+	if err != nil {
+		return damaged(err)
+	}
+	if edge.root() != kept.Root {
+		return broken(Forked, "the log's first %d events are not those of the checkpoint that was published %s", kept.Size, kept.Time.Format(time.RFC3339))
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type Facts struct {
 
 	Transcript *TranscriptMove
 	Share      *ShareMove
+	Recover    *Recovery
 	Seal       *SealMove // alone, and without an event
 }
 

@@ -71,6 +71,7 @@ const (
 	EventExtended   EventKind = "lease_extended" // the holder of a lease still runs its attempt
 	EventNotStarted EventKind = "not_started"    // the holder of a lease says that it did not begin; believed when lease and token are over
 	EventActivated  EventKind = "activated"      // a registry and policy version
+	EventRecovered  EventKind = "recovered"      // a new epoch of the store was opened over an older state (rule J2)
 	EventOverride   EventKind = "override"       // a setting that weakens a default, at activation (rule H7)
 
 	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert

@@ -24,6 +24,7 @@ type commands struct {
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
 	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
+	Recover    recoverCommand    `cmd:"" help:"Open a new epoch of a store that was restored."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring the schema of a PostgreSQL store to this version."`
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`

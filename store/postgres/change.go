@@ -11,6 +11,9 @@ import (
 // and notes what is to be written. Whatever can refuse is asked before.
 func (t *truth) change(p prepared, w *writes) error {
 	f := p.facts
+	if err := t.mayRecover(f.Recover); err != nil {
+		return err
+	}
 	if err := t.premise(f); err != nil {
 		return err
 	}
@@ -292,6 +295,7 @@ func (t *truth) made(p prepared, w *writes) {
 	for _, e := range p.event {
 		w.events.add(e)
 	}
+	t.putRecovery(f.Recover, w)
 	if fresh := f.Fresh; fresh != nil {
 		o := fresh.Owner
 		t.epochs[o] = fresh.From + 1

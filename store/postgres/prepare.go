@@ -58,7 +58,7 @@ func unstorable() error {
 }
 
 // sweeps reports whether a change finds the rows that it moves in the store.
-func (p prepared) sweeps() bool { return p.facts.Sweep != nil || p.facts.Fresh != nil }
+func (p prepared) sweeps() bool { return p.facts.Sweep != nil || p.facts.Fresh != nil || p.facts.Recover != nil }
 
 // Keys of what a batch reads. All but that of a passkey begin with their tenant.
 type (
@@ -142,18 +142,24 @@ type wants struct {
 	shares      map[shareKey]bool
 	givers      map[record.Owner]time.Time // of shares, at a time
 
-	head bool // the newest checkpoint
+	head     bool // the newest checkpoint
+	recovers bool
 }
 
 func newWants() *wants {
 	return &wants{locks{}, map[record.TenantID]bool{}, map[runKey]bool{}, map[callKey]bool{}, map[equalKey]bool{}, map[approvalKey]bool{}, map[answerKey]bool{},
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
 		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
-		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}, false}
+		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}, false, false}
 }
 
 // add says what a change rests on and moves.
 func (w *wants) add(f record.Facts) {
+	w.locks.share(lockGlobal) // no change passes a new epoch
+	if f.Recover != nil {
+		w.recovers = true
+		w.locks.own(lockGlobal)
+	}
 	for _, e := range f.Events {
 		w.tenants[e.Tenant] = true
 	}

@@ -118,6 +118,9 @@ func (w *writer) rest(ready prepared) error {
 	if f.Fresh != nil {
 		return w.startFresh(*f.Fresh)
 	}
+	if f.Recover != nil {
+		return w.recover(*f.Recover)
+	}
 	if f.Sweep != nil {
 		return w.sweep(*f.Sweep)
 	}
@@ -255,6 +258,9 @@ func (w *writer) guards(f record.Facts) error {
 		return err
 	}
 	if err := w.mayShare(f.Share, f.At); err != nil {
+		return err
+	}
+	if err := w.mayRecover(f.Recover); err != nil {
 		return err
 	}
 	if err := w.maySeal(f.Seal); err != nil {

@@ -68,6 +68,7 @@ func Run(t *testing.T, open Open) {
 		"Emissions":        emissions,
 		"Leases":           leases,
 		"Sealing":          sealing,
+		"Recovery":         recovery,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
