@@ -58,7 +58,9 @@ func unstorable() error {
 }
 
 // sweeps reports whether a change finds the rows that it moves in the store.
-func (p prepared) sweeps() bool { return p.facts.Sweep != nil || p.facts.Fresh != nil || p.facts.Recover != nil }
+func (p prepared) sweeps() bool {
+	return p.facts.Sweep != nil || p.facts.Fresh != nil || p.facts.Recover != nil
+}
 
 // Keys of what a batch reads. All but that of a passkey begin with their tenant.
 type (
