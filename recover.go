@@ -18,7 +18,7 @@ const older = "if the store was restored, placet recover opens a new epoch (docs
 func (o Options) whole(ctx context.Context, store records, key audit.Key) error {
 	if s, ok := store.(interface{ Moved(context.Context) error }); ok {
 		if err := s.Moved(ctx); err != nil {
-			return record.Errorf(record.KindOf(err), "%w; %s", err, older)
+			return err
 		}
 	}
 	files, _ := o.Config.Published()
@@ -28,7 +28,7 @@ func (o Options) whole(ctx context.Context, store records, key audit.Key) error 
 			err = audit.Holds(ctx, store, kept, key.Verifiers())
 		}
 		if err != nil {
-			return record.Errorf(record.Conflict, "the store does not go on from the checkpoints in %s: %w; %s", path, err, older)
+			return record.Errorf(record.Conflict, "the store does not go on from the checkpoints in %s: %w", path, err)
 		}
 	}
 	return nil

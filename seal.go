@@ -18,7 +18,7 @@ func (p *Placet) openSealer(ctx context.Context) error {
 		return err
 	}
 	if err := p.o.whole(ctx, p.store, key); err != nil {
-		return err
+		return record.Errorf(record.KindOf(err), "%w; %s", err, older)
 	}
 	p.sealer, err = audit.NewSealer(ctx, audit.Options{Log: p.store, Apply: p.store.Apply, Key: key,
 		Every: p.o.Config.Checkpoint.Every, Publish: p.o.targets(), Clock: p.o.Clock, Random: p.o.Random, Logger: p.o.Log})
