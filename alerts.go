@@ -63,6 +63,7 @@ func (p *Placet) follow(ctx context.Context) {
 		}
 		tell(ctx)
 	})
+	p.work.Go(func() { p.sealer.Run(ctx) })
 	if p.o.Config.Telemetry.Metrics != "" {
 		p.work.Go(func() { p.metrics.Run(ctx) })
 	}

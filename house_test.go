@@ -22,6 +22,7 @@ var house = map[string][]string{
 	"mcphttp":  {"canon"}, // what MCP clients read and write over HTTP
 	"record":   {"canon"},
 	"history":  {"canon", "record"}, // transcripts as data; pure
+	"audit":    {"canon", "record"}, // the sealed log: checkpoints, proofs, verification
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
 
@@ -57,7 +58,7 @@ var house = map[string][]string{
 
 	"store/sqlite":    {"canon", "dispatch", "record"},
 	"store/postgres":  {"canon", "dispatch", "record"},
-	"store/storetest": {"canon", "dispatch", "record"},
+	"store/storetest": {"audit", "canon", "dispatch", "record"},
 	"tool/file":       {"dispatch", "guard", "record", "registry", "tool/local"},
 	"tool/http":       {"canon", "dispatch", "guard", "mcphttp", "record", "registry", "tool/local", "yamlfile"},
 	"tool/standin":    {"dispatch"},
@@ -68,7 +69,7 @@ var house = map[string][]string{
 	"tool/mcp":        {"canon", "dispatch", "guard", "mcphttp", "record", "registry"},
 	"edge/mcp":        {"canon", "dispatch", "edge/oauth", "identity", "record", "registry"},
 	"edge/console":    {"canon", "dispatch", "edge/question", "identity", "record", "registry"},
-	"edge/api":        {"canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
+	"edge/api":        {"audit", "canon", "dispatch", "edge/feed", "edge/oauth", "edge/question", "history", "identity", "passkey", "policy", "record", "registry"},
 	"edge/oauth":      {"canon"},
 	"edge/feed":       {"dispatch", "record"},          // what moves, read once for all who wait
 	"edge/question":   {"canon", "dispatch", "record"}, // what a person reads of a question, on every surface

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/alert"
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/config"
 	"github.com/placet-dev/placet/credential"
 	"github.com/placet-dev/placet/dispatch"
@@ -120,6 +121,8 @@ type Placet struct {
 	alerts   *alert.Watch
 	metrics  *metrics.Metrics
 	traces   *traces // nil: nobody is told
+	sealer   *audit.Sealer
+	logKey   string // verifies its checkpoints
 
 	beside    bool        // it loads versions only to compare them
 	leaving   atomic.Bool // it is about to stop
@@ -164,6 +167,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	if p.signer, err = o.openSigner(p.secret); err != nil {
+		return nil, err
+	}
+	if err = p.openSealer(ctx); err != nil {
 		return nil, err
 	}
 	if p.passkeys, err = o.openPasskeys(p.secret); err != nil {
@@ -215,6 +221,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	p.metrics = metrics.New(metrics.Options{Records: p.store, Generation: p.boundary.Generation, Ignored: p.ignored.Counts, Clock: o.Clock, Log: o.Log,
+		Unsealed: p.sealer.Unsealed, Unpublished: p.sealer.Unpublished,
 		Quarantined: p.quarantined})
 	if err = p.metrics.Begin(ctx); err != nil {
 		return nil, err
@@ -309,6 +316,8 @@ func (p *Placet) doors() error {
 		Wait:      c.Approvals.Wait,
 		Overrides: p.overrides,
 		Ready:     p.ready,
+		Sealed:    p.store,
+		LogKey:    p.logKey,
 		Checked:   p.metrics.History,
 		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
 		Reported:  lease.Result,
@@ -353,7 +362,7 @@ func (p *Placet) ready(ctx context.Context) error {
 	case now != p.boundary.Generation():
 		return record.Errorf(record.Unavailable, "version %d is active and not loaded here yet", now)
 	}
-	return nil
+	return p.sealedInTime(ctx)
 }
 
 // Announce makes the server say that it is not ready, so that load balancers send

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/store/postgres"
@@ -18,6 +19,7 @@ type records interface {
 	dispatch.Store
 	dispatch.Reader
 	dispatch.Follower
+	audit.Log
 	Broken() <-chan struct{}
 	Close() error
 }

@@ -40,6 +40,7 @@ type Config struct {
 	Console     *Console         `yaml:"console" doc:"Where approvers and operators sign in to the console. Without it, its links say how to answer in a terminal."`
 	Telemetry   Telemetry        `yaml:"telemetry" doc:"What this server says about itself."`
 	Alerts      Alerts           `yaml:"alerts" doc:"What is an alert for operators, and who is told."`
+	Checkpoint  Checkpoint       `yaml:"checkpoint" doc:"How the event log is sealed, and where that is kept outside of the store."`
 
 	Stop   Stop               `yaml:"stop" doc:"How this server stops (SIGTERM)."`
 	Secret yamlfile.SecretRef `yaml:"secret" doc:"Secret that the servers of one PostgreSQL store share, 32 characters or more, made by a machine. Their keys follow from it; without it each has files of its own, and one server runs alone."`
@@ -48,7 +49,6 @@ type Config struct {
 	Delegation     yamlfile.Later `yaml:"delegation" doc:"Authority while the caller is away."`
 	Retention      yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
 	Schedules      yamlfile.Later `yaml:"schedules" doc:"Calls at set times."`
-	Checkpoint     yamlfile.Later `yaml:"checkpoint" doc:"Where checkpoints of the log are published."`
 	Sandbox        yamlfile.Later `yaml:"sandbox" doc:"How commands are confined."`
 	Egress         yamlfile.Later `yaml:"egress" doc:"Where this server may connect to."`
 	SameUser       yamlfile.Later `yaml:"same_user" doc:"Commands may run as this server's user."`

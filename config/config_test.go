@@ -195,7 +195,7 @@ func TestProblems(t *testing.T) {
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
 		"trusted_proxies", "delegation", "retention",
-		"schedules", "checkpoint", "sandbox", "egress", "same_user",
+		"schedules", "sandbox", "egress", "same_user",
 		"calls.record_arguments", "calls.retention",
 	} {
 		src := minimal

@@ -337,6 +337,10 @@ func otherRows() []row {
 		// An operator removes passkeys of their own tenant; here nobody has any.
 		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "show-checkpoint", door: reading, object: provable, ask: to(get, "/v1/audit/checkpoint"), own: the(readers, strangers), unlike: true, together: true},
+		{name: "export-audit", door: reading, object: provable, ask: to(get, "/v1/audit/export"), may: readers, own: strangers, done: only(readers, theCall), unlike: true, together: true},
+		{name: "call-receipt", door: reading, object: provable, ask: to(get, "/v1/calls/{call}/receipt"), may: readers, done: theCall, together: true},
+		{name: "event-receipt", door: reading, object: provable, ask: firstEvent, may: readers, done: theCall, together: true},
 		{name: "list-held", door: reading, object: asked, ask: to(get, "/v1/held"), may: readers, own: strangers, unlike: true},
 		{name: "revoke", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"run:{run}","reason":"looked at"}`),
 			may: who{"operator"}, done: became("revoked")},

@@ -138,6 +138,9 @@ func commands() []row {
 		{name: "policy report", door: reading, object: done, ask: of("policy", "report"), may: readers, own: strangers, unlike: true, columns: asOperator},
 		{name: "policy diff", door: operating, object: done, ask: of("policy", "diff", "1", "active"),
 			may: who{"operator"}, own: who{"operator of the other tenant"}, unlike: true, columns: asOperator},
+		{name: "audit export", door: reading, object: provable, ask: of("audit", "export"), may: readers, own: strangers, done: only(readers, theCall), unlike: true, columns: asOperator},
+		{name: "audit receipt", door: reading, object: provable, ask: of("audit", "receipt", "{call}"), may: readers, done: theCall, columns: asOperator},
+		{name: "audit checkpoint", door: reading, object: provable, ask: of("audit", "checkpoint"), own: the(readers, strangers), unlike: true, columns: asOperator},
 		{name: "overrides", door: reading, object: asked, ask: of("overrides"), own: the(readers, strangers), columns: asOperator},
 		{name: "reload", door: operating, object: asked, ask: of("reload"), own: who{"operator", "operator of the other tenant"}, columns: asOperator},
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
+	"time"
 )
 
 // answered is what the tests read of an answer about a call.
@@ -197,4 +199,31 @@ func isUndone(w *world, _ string, o *object, _ reply) error {
 		return fmt.Errorf("the revocation is live")
 	}
 	return nil
+}
+
+// provable is a call whose events are sealed.
+func provable(w *world) *object {
+	w.t.Helper()
+	o := asked(w)
+	for until := time.Now().Add(time.Minute); ; {
+		r := to(http.MethodGet, "/v1/calls/{call}/receipt")(w, w.callers["operator"], o.target)
+		if r.status == http.StatusOK {
+			return o
+		}
+		if r.status != http.StatusConflict || time.Now().After(until) {
+			w.t.Fatalf("no receipt: %d %s", r.status, r.body)
+		}
+		runtime.Gosched()
+	}
+}
+
+// firstEvent asks for the receipt of the call's first event; of a call that does not
+// exist, of an event that does not.
+func firstEvent(w *world, c credentials, t target) reply {
+	var page struct{ Events []struct{ Seq int64 } }
+	seq := int64(1) << 40
+	if r := to(http.MethodGet, "/v1/events?call={call}")(w, w.callers["operator"], t); r.status == http.StatusOK && json.Unmarshal([]byte(r.body), &page) == nil && len(page.Events) > 0 {
+		seq = page.Events[0].Seq
+	}
+	return to(http.MethodGet, fmt.Sprintf("/v1/events/%d/receipt", seq))(w, c, t)
 }

@@ -94,6 +94,7 @@ permissions: {operate: ["group:ops"], read: ["group:readers"]}
 runs: {calls_per_run: 100000, calls_per_turn: 100000, proposals_open: 10000, proposals_open_turn: 10000, proposals_open_principal: 10000}
 approvals: {wait: 1500ms}
 telemetry: {log: error}
+checkpoint: {every: 100ms}
 `
 
 const tools = `version: 1

@@ -30,9 +30,11 @@ type Records interface {
 // Options is what metrics are made of. Records is required.
 type Options struct {
 	Records     Records
-	Quarantined func() int              // tools that drifted or are not pinned
-	Generation  func() int64            // the active version
-	Ignored     func() map[string]int64 // what looked like identity and was none, by what it was
+	Quarantined func() int                                   // tools that drifted or are not pinned
+	Generation  func() int64                                 // the active version
+	Ignored     func() map[string]int64                      // what looked like identity and was none, by what it was
+	Unsealed    func(context.Context) (time.Duration, error) // how long the oldest event without a leaf has waited
+	Unpublished func() time.Duration                         // how long the newest checkpoint has not come where it is to be kept
 
 	Clock func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: discarded
@@ -216,11 +218,13 @@ var (
 	oldestCalls = prometheus.NewDesc("placet_calls_oldest_seconds", "Age of the oldest call in a state.", []string{"state"}, nil)
 	quarantined = prometheus.NewDesc("placet_tools_quarantined", "Tools of the registry whose server offers something else than what was pinned.", nil, nil)
 	generation  = prometheus.NewDesc("placet_version_active", "Number of the active registry and policy version.", nil, nil)
+	unsealed    = prometheus.NewDesc("placet_log_unsealed_seconds", "How long the oldest event that is under no checkpoint has waited.", nil, nil)
+	unpublished = prometheus.NewDesc("placet_log_unpublished_seconds", "How long a place outside of the store has not taken the newest checkpoint.", nil, nil)
 	ignored     = prometheus.NewDesc("placet_identity_ignored_total", "What looked like identity and was ignored, by what it was.", []string{"what"}, nil)
 )
 
 func (s standing) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openCalls, oldestCalls, quarantined, generation, ignored} {
+	for _, d := range []*prometheus.Desc{openCalls, oldestCalls, quarantined, generation, unsealed, unpublished, ignored} {
 		to <- d
 	}
 }
@@ -243,6 +247,16 @@ func (s standing) Collect(to chan<- prometheus.Metric) {
 	}
 	if o.Generation != nil {
 		to <- prometheus.MustNewConstMetric(generation, prometheus.GaugeValue, float64(o.Generation()))
+	}
+	if o.Unsealed != nil {
+		if lag, err := o.Unsealed(ctx); err != nil {
+			to <- prometheus.NewInvalidMetric(unsealed, err)
+		} else {
+			to <- prometheus.MustNewConstMetric(unsealed, prometheus.GaugeValue, lag.Seconds())
+		}
+	}
+	if o.Unpublished != nil {
+		to <- prometheus.MustNewConstMetric(unpublished, prometheus.GaugeValue, o.Unpublished().Seconds())
 	}
 	if o.Ignored != nil {
 		for what, n := range o.Ignored() {

@@ -15,7 +15,7 @@ type Change struct{ f Facts }
 func (c Change) Facts() Facts { return c.f }
 
 // Empty reports whether the change was never constructed.
-func (c Change) Empty() bool { return len(c.f.Events) == 0 }
+func (c Change) Empty() bool { return len(c.f.Events) == 0 && c.f.Seal == nil }
 
 // Facts is the content of a change. Everything in it is guarded: where a guard
 // does not hold, the store returns the [Refusal] named there and leaves no trace.
@@ -41,6 +41,8 @@ type Facts struct {
 
 	Transcript *TranscriptMove
 	Share      *ShareMove
+	Recover    *Recovery
+	Seal       *SealMove // alone, and without an event
 }
 
 // RunMove inserts a run (From zero) or updates it if it still has version From.

@@ -76,6 +76,7 @@ const (
 	EventActivated   EventKind = "activated"         // a registry and policy version
 	EventVersionKept EventKind = "version_kept"      // the files of a version that was active without them
 	EventCompared    EventKind = "versions_compared" // an operator let calls of the record be judged by two versions
+	EventRecovered   EventKind = "recovered"         // a new epoch of the store was opened over an older state (rule J2)
 	EventOverride    EventKind = "override"          // a setting that weakens a default, at activation (rule H7)
 
 	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert

@@ -48,6 +48,7 @@ const (
 	ByPrincipal Cause = "principal"      // a cancel, a new turn or the end of a run
 	ByOperator  Cause = "operator"       // a revocation
 	ByReconcile Cause = "reconciliation" // evidence and an attributable reconciler
+	ByRecovery  Cause = "recovery"       // a new epoch of the store (rule J2)
 )
 
 // Transition is one row of the table: from, to, and who may cause it.
@@ -67,17 +68,17 @@ var callTable = []Transition{
 	{DispatchAuthorized, ApprovalPending, []Cause{ByBoundary}},
 	{DispatchAuthorized, Denied, []Cause{ByBoundary}},
 	{Proposed, Expired, []Cause{ByClock}},
-	{Proposed, Canceled, []Cause{ByPrincipal}},
+	{Proposed, Canceled, []Cause{ByPrincipal, ByRecovery}},
 	{Proposed, Revoked, []Cause{ByOperator}},
 	{ApprovalPending, Expired, []Cause{ByClock}},
-	{ApprovalPending, Canceled, []Cause{ByPrincipal}},
+	{ApprovalPending, Canceled, []Cause{ByPrincipal, ByRecovery}},
 	{ApprovalPending, Revoked, []Cause{ByOperator}},
 	{DispatchAuthorized, Expired, []Cause{ByClock}},
-	{DispatchAuthorized, Canceled, []Cause{ByPrincipal}},
+	{DispatchAuthorized, Canceled, []Cause{ByPrincipal, ByRecovery}},
 	{DispatchAuthorized, Revoked, []Cause{ByOperator}},
 	{Executing, Succeeded, []Cause{ByBoundary}},
 	{Executing, Failed, []Cause{ByBoundary, ByClock}},
-	{Executing, Unknown, []Cause{ByBoundary, ByClock}},
+	{Executing, Unknown, []Cause{ByBoundary, ByClock, ByRecovery}},
 	{Unknown, Succeeded, []Cause{ByReconcile}},
 	{Unknown, Failed, []Cause{ByReconcile, ByClock}},
 	{Unknown, Executing, []Cause{ByBoundary}},
@@ -91,7 +92,7 @@ func States() []State {
 
 // Causes lists every cause.
 func Causes() []Cause {
-	return []Cause{ByBoundary, ByPerson, ByClock, ByPrincipal, ByOperator, ByReconcile}
+	return []Cause{ByBoundary, ByPerson, ByClock, ByPrincipal, ByOperator, ByReconcile, ByRecovery}
 }
 
 // Transitions returns a copy of the call table.

@@ -17,7 +17,11 @@ import (
 )
 
 type auditCommand struct {
-	Tail auditTail `cmd:"" help:"Read the event log."`
+	Tail       auditTail       `cmd:"" help:"Read the event log."`
+	Export     auditExport     `cmd:"" help:"Write out the sealed log, for offline verification."`
+	Verify     auditVerify     `cmd:"" help:"Verify an export or a receipt, without a server."`
+	Receipt    auditReceipt    `cmd:"" help:"Prove an event, or all events of a call."`
+	Checkpoint auditCheckpoint `cmd:"" help:"Show the newest checkpoint and the log's public key, to keep elsewhere."`
 }
 
 type auditTail struct {

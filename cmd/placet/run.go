@@ -26,6 +26,7 @@ type commands struct {
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
 	Backup     backupCommand     `cmd:"" help:"Copy a SQLite store and verify the copy."`
 	Restore    restoreCommand    `cmd:"" help:"Put a verified backup in the place of the SQLite store."`
+	Recover    recoverCommand    `cmd:"" help:"Open a new epoch of a store that was restored."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring the schema of a PostgreSQL store to this version."`
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`

@@ -14,6 +14,6 @@
 //   - no error echoes a value of the request, and operators' reasons do not reach
 //     callers.
 //
-// It may import dispatch, identity, registry, record, canon, edge/feed, edge/oauth,
+// It may import audit, dispatch, identity, registry, record, canon, edge/feed, edge/oauth,
 // edge/question, and huma.
 package api

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/edge/feed"
 	"github.com/placet-dev/placet/edge/oauth"
@@ -34,6 +35,8 @@ type door struct {
 	evidence  func(record.Call, record.Approval) passkey.Evidence
 	ready     func(context.Context) error
 	reported  func(json.RawMessage, string) (json.RawMessage, error)
+	sealed    audit.Log // nil: none
+	logKey    string
 
 	public string
 	log    *slog.Logger
@@ -62,7 +65,7 @@ func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
 		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth, public: strings.TrimRight(o.PublicURL, "/"),
-		reload: o.Reload, overrides: o.Overrides, versions: o.Versions, evidence: o.Evidence, ready: o.Ready, reported: o.Reported,
+		reload: o.Reload, overrides: o.Overrides, versions: o.Versions, evidence: o.Evidence, ready: o.Ready, reported: o.Reported, sealed: o.Sealed, logKey: o.LogKey,
 		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
@@ -92,6 +95,7 @@ func build(o Options) *door {
 	d.registerAlerts()
 	d.registerHeld()
 	d.registerRevocations()
+	d.registerAudit()
 	d.registerHealth()
 	d.finishSpec()
 	return d

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/oauth"
@@ -108,6 +109,8 @@ type Options struct {
 	Reload    func(ctx context.Context, by string, order ReloadOrder) (Reloaded, error) // nil: not supported
 	Overrides func() []registry.Override                                                // nil: not supported
 	Evidence  func(record.Call, record.Approval) passkey.Evidence                       // nil: no passkeys are used here
+	Sealed    audit.Log                                                                 // nil: there is nothing to prove events with
+	LogKey    string                                                                    // verifies its checkpoints
 	Ready     func(context.Context) error                                               // nil: always ready
 	Versions  Versions                                                                  // zero: not supported
 	Reported  func(result json.RawMessage, failed string) (json.RawMessage, error)      // what a report says, as a tool result; nil: reports are not supported

@@ -10,12 +10,12 @@ import (
 )
 
 // things are one of each object, of anna's in acme.
-type things struct{ run, call, approval, binding, transcript, share string }
+type things struct{ run, call, approval, binding, transcript, share, event string }
 
 func (h *house) things() things {
 	h.t.Helper()
 	r := h.want(h.do(h.anna(), "POST", "/v1/calls", askingBody), 202, "above_limit")
-	o := things{run: r.get("run"), call: r.get("call"), approval: r.get("approval")}
+	o := things{run: r.get("run"), call: r.get("call"), approval: r.get("approval"), event: "1"}
 	a := h.do(h.lena(), "GET", "/v1/approvals/"+o.approval, "")
 	if o.binding = a.get("binding"); a.status != 200 || o.binding == "" {
 		h.t.Fatalf("%d %s", a.status, a.body)
@@ -101,6 +101,10 @@ func (o things) operations() []operation {
 		{"GET", "/v1/observed", "", "readers", false},
 		{"GET", "/v1/alerts", "", "readers", false},
 		{"GET", "/v1/held", "", "readers", false},
+		{"GET", "/v1/audit/checkpoint", "", "readers", false},
+		{"GET", "/v1/audit/export", "", "readers", false},
+		{"GET", "/v1/events/" + o.event + "/receipt", "", "readers", false},
+		{"GET", "/v1/calls/" + o.call + "/receipt", "", "readers", true},
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // and notes what is to be written. Whatever can refuse is asked before.
 func (t *truth) change(p prepared, w *writes) error {
 	f := p.facts
+	if err := t.mayRecover(f.Recover); err != nil {
+		return err
+	}
 	if err := t.premise(f); err != nil {
 		return err
 	}
@@ -128,6 +131,9 @@ func (t *truth) guards(f record.Facts) error {
 		return err
 	}
 	if err := t.mayUndo(f.Revocation); err != nil {
+		return err
+	}
+	if err := t.maySeal(f.Seal); err != nil {
 		return err
 	}
 	return t.mayShare(f.Share)
@@ -278,6 +284,7 @@ func (t *truth) made(p prepared, w *writes) {
 	t.putTranscript(f.Transcript, w)
 	t.putShare(f.Share, w)
 	t.putRevocation(f.Revocation, w)
+	t.putSeal(f.Seal, w)
 	if f.Lineage != nil {
 		t.putLineage(*f.Lineage, w)
 	}
@@ -292,6 +299,7 @@ func (t *truth) made(p prepared, w *writes) {
 	for _, e := range p.event {
 		w.events.add(e)
 	}
+	t.putRecovery(f.Recover, w)
 	if fresh := f.Fresh; fresh != nil {
 		o := fresh.Owner
 		t.epochs[o] = fresh.From + 1

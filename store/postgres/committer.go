@@ -24,6 +24,7 @@ type committer struct {
 	origin string // who tells other processes of what is committed
 	batch  int
 	limit  time.Duration // for what is sent at once
+	epoch  int64         // of the store when it was opened
 	pause  func()
 
 	in   chan *request
@@ -43,6 +44,10 @@ func newCommitter(ctx context.Context, config *pgx.ConnConfig, origin string, o 
 	c := &committer{config: config, origin: origin, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, pause: o.testOnlyPause,
 		in: make(chan *request, o.Batch), quit: make(chan struct{}), done: make(chan struct{})}
 	if err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.conn.QueryRow(ctx, selectStoreEpoch).Scan(&c.epoch); err != nil {
+		c.drop()
 		return nil, err
 	}
 	go c.loop()
@@ -258,6 +263,7 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 		}
 	}()
 	want, truth := newWants(), newTruth()
+	truth.own = c.epoch
 	for _, r := range batch {
 		r.err = nil
 		want.add(r.facts)
@@ -303,13 +309,17 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 		return false, c.conn.SendBatch(ctx, b).Close()
 	}
 	w.send(b, c.origin)
-	return true, c.conn.SendBatch(ctx, b).Close()
+	if err := c.conn.SendBatch(ctx, b).Close(); err != nil {
+		return true, err
+	}
+	c.epoch = truth.own
+	return true, nil
 }
 
 // visible are the tenants of a batch: what it does not name it cannot touch. Whether a
 // passkey's ID is taken is asked of every tenant.
 func (w *wants) visible() string {
-	if len(w.taken) > 0 || w.everywhere {
+	if len(w.taken) > 0 || w.everywhere || w.recovers {
 		return everyone
 	}
 	return only(keysOf(w.tenants)...)
@@ -350,6 +360,10 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 		want.add(p.facts)
 		parts = append(parts, p)
 		return p.facts, nil
+	}
+	if r := first.facts.Recover; r != nil {
+		err := c.findOpen(ctx, b, want, *r, add)
+		return parts, &pgx.Batch{}, err
 	}
 	var sweeps []record.Sweep
 	if s := first.facts.Sweep; s != nil {

@@ -16,7 +16,7 @@ import (
 var added = map[string]map[string]any{"counters": {"version": int64(1)}}
 
 // apart are tables that hold nothing that another store has.
-var apart = []string{"migrations", "agreed", "sessions"}
+var apart = []string{"migrations", "agreed", "sessions", "places"}
 
 // Import fills an empty schema with the tables of another store, as the schema's
 // owner, in one transaction: all of it or nothing. Each table is read again before

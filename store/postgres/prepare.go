@@ -59,7 +59,7 @@ func unstorable() error {
 
 // sweeps reports whether a change finds the rows that it moves in the store.
 func (p prepared) sweeps() bool {
-	return p.facts.Sweep != nil || p.facts.Fresh != nil || p.facts.Revocation != nil && p.facts.Revocation.New
+	return p.facts.Sweep != nil || p.facts.Fresh != nil || p.facts.Recover != nil || p.facts.Revocation != nil && p.facts.Revocation.New
 }
 
 // Keys of what a batch reads. All but that of a passkey begin with their tenant.
@@ -147,6 +147,8 @@ type wants struct {
 	fences      map[record.TenantID]bool
 	revocations map[revocationKey]bool
 	everywhere  bool // something in it is of every tenant
+	head        bool // the newest checkpoint
+	recovers    bool
 }
 
 func newWants() *wants {
@@ -154,11 +156,16 @@ func newWants() *wants {
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
 		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
 		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{},
-		map[record.TenantID]bool{}, map[revocationKey]bool{}, false}
+		map[record.TenantID]bool{}, map[revocationKey]bool{}, false, false, false}
 }
 
 // add says what a change rests on and moves.
 func (w *wants) add(f record.Facts) {
+	w.locks.share(lockGlobal) // no change passes a new epoch
+	if f.Recover != nil {
+		w.recovers = true
+		w.locks.own(lockGlobal)
+	}
 	for _, e := range f.Events {
 		w.tenants[e.Tenant] = true
 	}
@@ -211,6 +218,7 @@ func (w *wants) add(f record.Facts) {
 	w.passkey(f.Passkey)
 	w.transcript(f.Transcript)
 	w.share(f)
+	w.seal(f.Seal)
 }
 
 // fence is what every decision shares (rule C3).

@@ -10,6 +10,7 @@ import (
 // so far. Until the end of the transaction it is so.
 type truth struct {
 	generation int64
+	epoch, own int64 // of the store, and the one that this process opened
 	runs       map[runKey]record.Run
 	calls      map[callKey]callAt
 	open       map[equalKey]record.CallID
@@ -32,6 +33,7 @@ type truth struct {
 	fences      map[record.TenantID]int64
 	revocations map[revocationKey]bool // live
 	caught      record.Caught          // by the revocation that the batch makes
+	head        record.Checkpoint      // the newest; read only where the batch seals
 }
 
 type callAt struct {
@@ -50,15 +52,15 @@ type counterAt struct {
 }
 
 func newTruth() *truth {
-	return &truth{0, map[runKey]record.Run{}, map[callKey]callAt{}, map[equalKey]record.CallID{}, map[approvalKey]approvalAt{}, map[answerKey]bool{},
+	return &truth{0, 0, 0, map[runKey]record.Run{}, map[callKey]callAt{}, map[equalKey]record.CallID{}, map[approvalKey]approvalAt{}, map[answerKey]bool{},
 		map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, map[record.Owner]int64{}, map[emissionKey]record.Emission{},
 		map[objectKey]record.RunID{}, map[personKey]map[string]uint32{}, map[string]bool{},
 		map[transcriptKey]int64{}, map[record.Owner]int64{}, map[shareKey]record.Share{}, map[record.Owner]int64{},
-		map[record.TenantID]int64{}, map[revocationKey]bool{}, record.Caught{}}
+		map[record.TenantID]int64{}, map[revocationKey]bool{}, record.Caught{}, record.Checkpoint{}}
 }
 
 const (
-	readGeneration = `SELECT coalesce(max(generation), 0) FROM activations`
+	readGeneration = `SELECT coalesce(max(generation), 0), (SELECT coalesce(max(epoch), 1) FROM epochs) FROM activations`
 	readRuns       = `SELECT ` + runFields + ` FROM unnest($1::text[], $2::text[]) AS k (t, i) JOIN runs ON runs.tenant = k.t AND runs.id = k.i`
 	// Rows are locked in the order of their keys.
 	readCalls = `SELECT tenant, id, state, version FROM unnest($1::text[], $2::text[]) AS k (t, i)
@@ -118,7 +120,7 @@ func (t *truth) read(b *pgx.Batch, w *wants) {
 			b.Queue(sql, args...).Query(each(scan))
 		}
 	}
-	b.Queue(readGeneration).Query(each(func(c *columns) error { t.generation = c.int(); return nil }))
+	b.Queue(readGeneration).Query(each(func(c *columns) error { t.generation, t.epoch = c.int(), c.int(); return nil }))
 	t.readRuns(b, keysOf(w.runs))
 	calls := keysOf(w.calls)
 	queue(len(calls), func(c *columns) error {
@@ -220,6 +222,7 @@ func (t *truth) readRare(queue func(int, func(*columns) error, string, ...any), 
 		list(w.taken, func(id string) []byte { return []byte(id) }))
 	t.readTranscripts(queue, w)
 	t.readRevoked(queue, w)
+	t.readHead(queue, w)
 }
 
 // beyond are runs that what was read names, and that are not read yet: those above a

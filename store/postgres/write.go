@@ -179,7 +179,7 @@ func (w *writes) call(m *record.CallMove, row []any) {
 	}
 }
 
-func (w *writes) empty() bool { return w.events.n == 0 }
+func (w *writes) empty() bool { return w.events.n == 0 && len(w.rest) == 0 }
 
 // send queues everything, and COMMIT. What ends an open call comes before what opens
 // one, and the log's lock, which all replicas want, as late as can be.

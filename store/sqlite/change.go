@@ -81,6 +81,9 @@ func (w *writer) rest(ready prepared) error {
 	if err := w.putShare(f.Share); err != nil {
 		return err
 	}
+	if err := w.putSeal(f.Seal); err != nil {
+		return err
+	}
 	if f.Lineage != nil {
 		if err := w.putLineage(*f.Lineage); err != nil {
 			return err
@@ -114,6 +117,9 @@ func (w *writer) rest(ready prepared) error {
 	}
 	if f.Revocation != nil {
 		return w.revoke(*f.Revocation)
+	}
+	if f.Recover != nil {
+		return w.recover(*f.Recover)
 	}
 	if f.Sweep != nil {
 		return w.sweep(*f.Sweep)
@@ -241,6 +247,12 @@ func (w *writer) guards(f record.Facts) error {
 		return err
 	}
 	if err := w.mayUndo(f.Revocation); err != nil {
+		return err
+	}
+	if err := w.mayRecover(f.Recover); err != nil {
+		return err
+	}
+	if err := w.maySeal(f.Seal); err != nil {
 		return err
 	}
 	return w.mayPasskey(f.Passkey)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/placet-dev/placet/audit"
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -23,6 +24,7 @@ type Store interface {
 	dispatch.Store
 	dispatch.Reader
 	dispatch.Follower
+	audit.Log
 }
 
 // Open opens an empty store for one test. A store that can, calls pause between
@@ -74,6 +76,8 @@ func Run(t *testing.T, open Open) {
 		"ChildRace":        childRace,
 		"Versions":         versions,
 		"Unconsumed":       unconsumed,
+		"Sealing":          sealing,
+		"Recovery":         recovery,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
