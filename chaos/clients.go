@@ -70,6 +70,7 @@ func (c *crowd) begin(ctx context.Context, n int) {
 				default:
 				}
 				c.play(ctx, c.wish(chance), chance)
+				rest(ctx, 10*time.Millisecond) // the other side is to have its part of the machine
 			}
 		})
 	}
@@ -81,8 +82,8 @@ func (c *crowd) begin(ctx context.Context, n int) {
 	}
 }
 
-// wish is the next intent. Seven callers in a row share a purse, so that money and
-// stamps are wanted by several at once, and more of them than there are.
+// wish is the next intent. Fifty in a row share a purse, so that money and stamps are
+// wanted by several at once, and more of them than there are.
 func (c *crowd) wish(chance *rand.Rand) intent {
 	c.mu.Lock()
 	c.next++
@@ -106,7 +107,7 @@ func (c *crowd) wish(chance *rand.Rand) intent {
 		i.kind = "stamp"
 	}
 	if i.kind == "draw" || i.kind == "stamp" {
-		i.purse = fmt.Sprintf("purse-%d", n/70)
+		i.purse = fmt.Sprintf("purse-%d", n/50)
 		i.who = i.purse
 	}
 	return i

@@ -13,6 +13,7 @@ import (
 type director struct {
 	sides []*side
 	kills int // wanted
+	step  int // calls that are done between two of them, at most
 
 	mu     sync.Mutex
 	chance *rand.Rand
@@ -25,8 +26,8 @@ type director struct {
 	stop   bool // the next PostgreSQL replica stops itself behind a reservation
 }
 
-func newDirector(seed uint64, kills int, sides []*side) *director {
-	return &director{sides: sides, kills: kills, chance: rand.New(rand.NewPCG(seed, 1)), deck: map[string][]string{}, counts: map[string]int{}, places: map[string]int{}}
+func newDirector(seed uint64, kills, step int, sides []*side) *director {
+	return &director{sides: sides, kills: kills, step: step, chance: rand.New(rand.NewPCG(seed, 1)), deck: map[string][]string{}, counts: map[string]int{}, places: map[string]int{}}
 }
 
 // steps are the changes that a call makes durable.
@@ -119,10 +120,10 @@ func (d *director) run(ctx context.Context) error {
 		if d.n(4) > 0 {
 			s = d.sides[0]
 		}
-		if err := d.progress(ctx, s, 1+d.n(4)); err != nil {
+		if err := d.progress(ctx, s, 1+d.n(d.step)); err != nil {
 			return err
 		}
-		if d.kill(s) {
+		if d.kill(ctx, s) {
 			d.count("kill")
 		}
 		for _, s := range d.sides {
@@ -161,8 +162,10 @@ func (d *director) progress(ctx context.Context, s *side, n int) error {
 	return nil
 }
 
-func (d *director) kill(s *side) bool {
-	if !s.replicas[d.n(len(s.replicas))].kill() {
+// kill is kill -9 of one that answers, or now and then of any, also one that only starts.
+func (d *director) kill(ctx context.Context, s *side) bool {
+	r := s.replicas[d.n(len(s.replicas))]
+	if d.n(5) > 0 && !r.ready(ctx) || !r.kill() {
 		return false
 	}
 	d.mu.Lock()
@@ -231,7 +234,7 @@ func (d *director) fillDisk(ctx context.Context, s *side) error {
 		}
 	}
 	felt()
-	if d.kill(s) {
+	if d.kill(ctx, s) {
 		d.count("kill")
 	}
 	felt()

@@ -82,14 +82,15 @@ type toolServer struct {
 	http    *http.Server
 	at      string
 
-	calm                 atomic.Bool // no more answers are lost
+	loss                 float64     // how many of the calls lose their answer
+	calm                 atomic.Bool // none does any more
 	lost, early, answers atomic.Int64
 	mu                   sync.Mutex
 	chance               *rand.Rand
 }
 
-func serveTools(account *account, chance *rand.Rand, sides ...string) (*toolServer, error) {
-	t := &toolServer{account: account, chance: chance}
+func serveTools(account *account, loss float64, chance *rand.Rand, sides ...string) (*toolServer, error) {
+	t := &toolServer{account: account, loss: loss, chance: chance}
 	mux := http.NewServeMux()
 	for _, side := range sides {
 		desk := t.desk(side)
@@ -167,11 +168,11 @@ func (t *toolServer) fateful(inner http.Handler, marker []byte) http.HandlerFunc
 		}
 		quiet := r.WithContext(context.WithoutCancel(r.Context()))
 		switch {
-		case fate > 0.98:
+		case fate > 1-t.loss/3:
 			t.early.Add(1)
 			reset(w)
 			inner.ServeHTTP(&deaf{header: http.Header{}}, quiet)
-		case fate > 0.94:
+		case fate > 1-t.loss:
 			t.lost.Add(1)
 			inner.ServeHTTP(&deaf{header: http.Header{}}, quiet)
 			reset(w)
