@@ -70,7 +70,7 @@ func (c *crowd) begin(ctx context.Context, n int) {
 				default:
 				}
 				c.play(ctx, c.wish(chance), chance)
-				rest(ctx, 10*time.Millisecond) // the other side is to have its part of the machine
+				rest(ctx, 25*time.Millisecond) // the other side is to have its part of the machine
 			}
 		})
 	}

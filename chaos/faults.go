@@ -23,7 +23,9 @@ type director struct {
 	alone  []string            // what processes said that ended by themselves
 	dead   int
 	calm   bool // nobody breaks anything any more
-	stop   bool // the next PostgreSQL replica stops itself behind a reservation
+
+	stop    bool     // a PostgreSQL replica is to stop itself behind a reservation
+	stopper *replica // the one; it is started so again, should it die before, and not killed
 }
 
 func newDirector(seed uint64, kills, step int, sides []*side) *director {
@@ -77,8 +79,8 @@ func (d *director) next(r *replica, how ending) string {
 	switch {
 	case d.calm || how.first:
 		return ""
-	case d.stop && r.side.database != nil:
-		d.stop = false
+	case d.stop && r.side.database != nil && (d.stopper == nil || d.stopper == r):
+		d.stopper = r
 		return stopPlace + "|2|stop"
 	case d.chance.IntN(2) == 0:
 		return ""
@@ -165,7 +167,10 @@ func (d *director) progress(ctx context.Context, s *side, n int) error {
 // kill is kill -9 of one that answers, or now and then of any, also one that only starts.
 func (d *director) kill(ctx context.Context, s *side) bool {
 	r := s.replicas[d.n(len(s.replicas))]
-	if d.n(5) > 0 && !r.ready(ctx) || !r.kill() {
+	d.mu.Lock()
+	spared := r == d.stopper
+	d.mu.Unlock()
+	if spared || d.n(5) > 0 && !r.ready(ctx) || !r.kill() {
 		return false
 	}
 	d.mu.Lock()
@@ -195,6 +200,11 @@ func (d *director) pauseBeyondLease(ctx context.Context, s *side) {
 	d.mu.Lock()
 	d.stop = true
 	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.stop, d.stopper = false, nil
+	}()
 	var wake func()
 	for end := time.Now().Add(patience); wake == nil && time.Now().Before(end) && ctx.Err() == nil; {
 		for _, r := range s.replicas {
@@ -208,6 +218,9 @@ func (d *director) pauseBeyondLease(ctx context.Context, s *side) {
 	if wake == nil {
 		return
 	}
+	d.mu.Lock()
+	d.stop = false
+	d.mu.Unlock()
 	for _, r := range s.replicas {
 		if w := r.pause(); w != nil {
 			first := wake

@@ -28,6 +28,11 @@ type log struct {
 	late     int
 }
 
+func newLog() *log {
+	return &log{executed: map[string]int{}, called: map[string]record.CallID{}, last: map[record.CallID]record.State{},
+		approval: map[record.CallID]record.ApprovalID{}, consumed: map[record.ApprovalID]int{}}
+}
+
 // verdict collects what must not be.
 type verdict struct{ violations []string }
 
@@ -47,8 +52,7 @@ var moves = map[record.EventKind]record.State{
 // without a hole on SQLite, and nothing happened to a call after its end. PostgreSQL's
 // numbers are a sequence's, which skips some when the database crashes.
 func (v *verdict) readLog(ctx context.Context, side string, store recorded) (*log, error) {
-	l := &log{executed: map[string]int{}, called: map[string]record.CallID{}, last: map[record.CallID]record.State{},
-		approval: map[record.CallID]record.ApprovalID{}, consumed: map[record.ApprovalID]int{}}
+	l := newLog()
 	for after := int64(0); ; {
 		page, err := store.Events(ctx, dispatch.EventQuery{All: true, After: after, Limit: 500})
 		if err != nil {

@@ -37,13 +37,14 @@ type side struct {
 
 	issuer *identity.Local
 	mu     sync.Mutex
-	tokens map[string]token
+	tokens map[string]minted
 
 	done    atomic.Int64 // calls that callers were told had succeeded
 	refused atomic.Int64 // requests that nobody answered, or with "not now"
 }
 
-type token struct {
+// minted is a token that somebody has.
+type minted struct {
 	text string
 	made time.Time
 }
@@ -108,7 +109,7 @@ func (s *side) prepare(ctx context.Context, tools, store string, replicas int) e
 		defer l.Close()
 		addresses = append(addresses, l.Addr().String())
 	}
-	s.url, s.tokens = "http://"+addresses[0], map[string]token{}
+	s.url, s.tokens = "http://"+addresses[0], map[string]minted{}
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	files := map[string]string{
 		"tools.yaml":      fmt.Sprintf(registry, "http://"+tools+"/"+s.name+"/mcp", stamps),
@@ -181,7 +182,7 @@ func (s *side) bearer(who string, approver bool) (string, error) {
 		spec.Audience, spec.Agent, spec.Scopes, spec.Groups = s.url+"/console", "", nil, []string{"leads"}
 	}
 	text, err := s.issuer.Sign(spec)
-	s.tokens[who] = token{text, time.Now()}
+	s.tokens[who] = minted{text, time.Now()}
 	return text, err
 }
 
