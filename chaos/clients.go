@@ -305,16 +305,19 @@ type call struct {
 
 // settle waits until nothing is under way any more: leases end by themselves.
 func (c *crowd) settle(ctx context.Context, chance *rand.Rand) error {
+	var open []string
 	for {
-		open := 0
+		var now []string
 		for _, state := range []record.State{record.Executing, record.ApprovalPending, record.DispatchAuthorized, record.Proposed} {
 			calls, err := c.calls(ctx, chance, state)
 			if err != nil {
-				return fmt.Errorf("%s: calls were still under way at the end: %w", c.side.name, err)
+				return fmt.Errorf("%s: calls were still under way at the end: %s: %w", c.side.name, strings.Join(open, ", "), err)
 			}
-			open += len(calls)
+			for _, u := range calls {
+				now = append(now, fmt.Sprintf("%s (%s) is %s", u.ID, u.Tool, u.State))
+			}
 		}
-		if open == 0 {
+		if open = now; len(open) == 0 {
 			return nil
 		}
 		rest(ctx, 200*time.Millisecond)
