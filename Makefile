@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards integration integration-claude integration-newest history chaos chaos-mutants
+.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards deploy image integration integration-claude integration-newest history chaos chaos-mutants
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -87,3 +87,15 @@ integration-newest:
 	bash integration/run.sh newest clients
 	bash integration/run.sh newest claude
 	CLIENTS=newest go test -count=1 -v ./integration
+
+# How it is deployed: the unit, the chart (by Helm's own code, in a module of its own).
+deploy:
+	go test -count=1 -v ./deploy
+	cd deploy/helm/lint && go test -count=1 ./...
+
+# An image from scratch, with whatever builds images here: nothing is pulled.
+BUILDER ?= $(firstword $(notdir $(shell command -v buildah podman docker 2>/dev/null)))
+image:
+	@test -n "$(BUILDER)" || { echo 'no builder here: install buildah, podman or docker'; exit 1; }
+	CGO_ENABLED=0 go build -trimpath -o bin/image/placet ./cmd/placet
+	$(BUILDER) build -t placet -f deploy/Dockerfile bin/image

@@ -345,7 +345,7 @@ func (o Options) verifier() (*identity.Verifier, error) {
 	}
 	ic.Authorities = authorities
 	ic.PublicURL = c.PublicURL
-	ic.Operate, ic.Read = c.Permissions.Operate, c.Permissions.Read
+	ic.Operate, ic.OperateAll, ic.Read = c.Permissions.Operate, c.Permissions.OperateAll, c.Permissions.Read
 	return identity.New(ic, identity.Deps{Clock: o.Clock, HTTP: o.HTTP, Log: o.Log})
 }
 

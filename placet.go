@@ -117,6 +117,7 @@ type Placet struct {
 	notices  *notify.Desk
 	alerts   *alert.Watch
 	metrics  *metrics.Metrics
+	traces   *traces // nil: nobody is told
 
 	reloading sync.Mutex
 	stop      context.CancelFunc
@@ -140,6 +141,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 			err = errors.Join(err, p.Close())
 		}
 	}()
+	if p.traces, err = o.openTraces(ctx); err != nil {
+		return nil, err
+	}
 	if p.issuer, err = o.openIssuer(p.neededScopes); err != nil {
 		return nil, err
 	}
@@ -178,7 +182,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		records = o.testOnlyStore(records)
 	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Invoker: p.servers, Clock: o.Clock,
-		Random: o.Random, Log: o.Log, Limits: o.limits(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
+		Random: o.Random, Log: o.Log, Limits: o.limits(), Tracer: p.traces.tracer(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
 		World: o.world()})
 	if err != nil {
 		return nil, err
@@ -252,7 +256,7 @@ func (p *Placet) doors() error {
 			}
 			return now.Registry.Tool(name)
 		},
-		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version,
+		PublicURL: c.PublicURL, OAuth: resource, Wait: c.Approvals.Wait, Version: p.o.Version, Tracer: p.traces.tracer(),
 		Ignored: func(what string) { p.ignored.Note(what); p.boundary.IgnoreVouch() },
 	})
 	if err != nil {
@@ -292,7 +296,7 @@ func (p *Placet) doors() error {
 			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines()}, err
 		},
 	}))
-	p.handler = front.Plain(p.ignored.Headers(mux))
+	p.handler = front.Plain(p.ignored.Headers(p.traces.spanned(mux)))
 	return nil
 }
 
@@ -364,6 +368,7 @@ func (p *Placet) Close() error {
 		if p.store != nil {
 			p.closed = errors.Join(p.closed, p.store.Close())
 		}
+		p.traces.close()
 	})
 	return p.closed
 }

@@ -298,30 +298,37 @@ type call struct {
 	ID        record.CallID
 	State     record.State
 	Tool      string
+	Principal record.Principal
 	Operators struct {
 		Key string `json:"idempotency_key"`
 	}
 }
 
-// settle waits until nothing is under way any more: leases end by themselves.
+// settle waits until nothing is under way any more: leases end by themselves, and what
+// waits for its caller is canceled by it. A request that a caller gave up may arrive
+// late, and leave a call that it knows nothing of. What is still under way after all
+// patience is the judge's to name.
 func (c *crowd) settle(ctx context.Context, chance *rand.Rand) error {
-	var open []string
-	for {
-		var now []string
+	for end := time.Now().Add(patience); time.Now().Before(end); rest(ctx, 200*time.Millisecond) {
+		open := 0
 		for _, state := range []record.State{record.Executing, record.ApprovalPending, record.DispatchAuthorized, record.Proposed} {
 			calls, err := c.calls(ctx, chance, state)
 			if err != nil {
-				return fmt.Errorf("%s: calls were still under way at the end: %s: %w", c.side.name, strings.Join(open, ", "), err)
+				return fmt.Errorf("%s: nobody says which calls are under way: %w", c.side.name, err)
 			}
+			open += len(calls)
 			for _, u := range calls {
-				now = append(now, fmt.Sprintf("%s (%s) is %s", u.ID, u.Tool, u.State))
+				if u.State.Waiting() {
+					var ignored any
+					c.patiently(ctx, chance, u.Principal.Subject, http.MethodPost, "/v1/calls/"+string(u.ID)+"/cancel", nil, nil, &ignored)
+				}
 			}
 		}
-		if open = now; len(open) == 0 {
+		if open == 0 {
 			return nil
 		}
-		rest(ctx, 200*time.Millisecond)
 	}
+	return nil
 }
 
 // reconcile settles every unknown call by the tool server's account, and returns how

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -22,6 +23,7 @@ type log struct {
 	executed map[string]int           // attempts recorded by key
 	called   map[string]record.CallID // by key
 	last     map[record.CallID]record.State
+	told     map[record.CallID][]string          // its events
 	approval map[record.CallID]record.ApprovalID // consumed by
 	consumed map[record.ApprovalID]int
 	unknown  int // calls that were unknown at some time
@@ -29,7 +31,7 @@ type log struct {
 }
 
 func newLog() *log {
-	return &log{executed: map[string]int{}, called: map[string]record.CallID{}, last: map[record.CallID]record.State{},
+	return &log{executed: map[string]int{}, called: map[string]record.CallID{}, last: map[record.CallID]record.State{}, told: map[record.CallID][]string{},
 		approval: map[record.CallID]record.ApprovalID{}, consumed: map[record.ApprovalID]int{}}
 }
 
@@ -88,6 +90,9 @@ func (v *verdict) read(side string, l *log, e record.Event) error {
 			v.add("%s: %s was %s, and then %s (event %d)", side, e.Call, was, e.Kind, e.Seq)
 		}
 		l.last[e.Call] = to
+	}
+	if e.Call != "" {
+		l.told[e.Call] = append(l.told[e.Call], e.At.Format("15:04:05 ")+string(e.Kind))
 	}
 	switch e.Kind {
 	case record.EventExecuting:
@@ -206,7 +211,7 @@ func (v *verdict) ends(ctx context.Context, side string, store recorded, l *log,
 				v.add("%s: %s is %s, and its events say %s", side, c.ID, c.State, l.last[c.ID])
 			case !c.State.Terminal() && !whole:
 			case !c.State.Terminal():
-				v.add("%s: %s is %s after everything was settled", side, c.ID, c.State)
+				v.add("%s: %s (%s) is %s after everything was settled: %s", side, c.ID, c.Tool.Name, c.State, strings.Join(l.told[c.ID], ", "))
 			case reads(c.Tool.Name):
 			case c.State == record.Succeeded && n != 1:
 				v.add("%s: %s (%s) succeeded, and has %d effects", side, c.ID, c.Tool.Name, n)

@@ -149,6 +149,7 @@ func (r *replica) wakes(process *os.Process) func() {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		_ = os.Remove(r.note())             // it lives on
 		_ = process.Signal(syscall.SIGCONT) // an error means that it is gone
 		r.paused = false
 	}

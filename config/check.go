@@ -113,6 +113,9 @@ func (c *Config) checkResource(fail func(key, message string)) {
 
 // Check is the rules of telemetry.
 func (t *Telemetry) Check(fail func(key, message string)) {
+	if u, err := url.Parse(t.Traces); t.Traces != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		fail("traces", "wants an http or https URL without a user, such as http://127.0.0.1:4318")
+	}
 	if t.Metrics == "" {
 		return
 	}
@@ -320,6 +323,7 @@ func (p *Permissions) Check(fail func(key, message string)) {
 		}
 	}
 	check("operate", p.Operate)
+	check("operate_all", p.OperateAll)
 	check("read", p.Read)
 }
 

@@ -225,7 +225,7 @@ type Workload struct {
 	Certificate *Certificate       `yaml:"certificate" doc:"What its certificate of a plain authority states. Each workload has keys, a certificate or both."`
 	Agent       string             `yaml:"agent" doc:"The agent that it is: a token beside its credential must name the same."`
 	Tenant      string             `yaml:"tenant" doc:"Its tenant. Default: the one there is; needed where there are several."`
-	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate."`
+	Permissions []Permission       `yaml:"permissions,required" doc:"What it may do: propose, vouch, read, operate, operate_all."`
 	Expires     Time               `yaml:"expires" doc:"When it ends, whatever keys and certificates it holds then: a time such as 2027-01-31T12:00:00Z."`
 }
 
@@ -263,12 +263,15 @@ func (t *Time) UnmarshalText(text []byte) error {
 // Permission is what a program may do.
 type Permission string
 
-func (Permission) Choices() []string { return []string{"propose", "vouch", "read", "operate"} }
+func (Permission) Choices() []string {
+	return []string{"propose", "vouch", "read", "operate", "operate_all"}
+}
 
 // Permissions are who may do what. References are group:NAME or group:NAME@ISSUER.
 type Permissions struct {
-	Operate []string `yaml:"operate" doc:"Who may operate this server."`
-	Read    []string `yaml:"read" doc:"Who may read records, without operating."`
+	Operate    []string `yaml:"operate" doc:"Who may operate this server."`
+	OperateAll []string `yaml:"operate_all" doc:"Who owns this server: they operate, and may revoke in every tenant. Nobody by default."`
+	Read       []string `yaml:"read" doc:"Who may read records, without operating."`
 }
 
 // Runs bounds runs.
@@ -385,9 +388,9 @@ func (Ask) Choices() []string {
 
 // Telemetry is what this server says about itself.
 type Telemetry struct {
-	Log     LogLevel       `yaml:"log" default:"info" doc:"Least level that is logged."`
-	Metrics string         `yaml:"metrics" doc:"Address, as IP:PORT, where Prometheus reads metrics at /metrics over plain HTTP, without a sign-in: they name no caller, tool, tenant or value. Keep it where only the monitoring reaches it."`
-	Traces  yamlfile.Later `yaml:"traces" doc:"Where traces are sent."`
+	Log     LogLevel `yaml:"log" default:"info" doc:"Least level that is logged."`
+	Metrics string   `yaml:"metrics" doc:"Address, as IP:PORT, where Prometheus reads metrics at /metrics over plain HTTP, without a sign-in: they name no caller, tool, tenant or value. Keep it where only the monitoring reaches it."`
+	Traces  string   `yaml:"traces" doc:"Base URL of a collector that takes OpenTelemetry traces over HTTP (OTLP), such as http://127.0.0.1:4318; without a path, /v1/traces. Spans name tools, IDs of this server and how calls ended; no person, tenant, argument or result. OTEL_EXPORTER_OTLP_HEADERS holds headers that the collector demands."`
 }
 
 // LogLevel is a level of the log.

@@ -196,7 +196,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
 		"trusted_proxies", "delegation", "retention",
 		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
-		"calls.record_arguments", "calls.retention", "telemetry.traces",
+		"calls.record_arguments", "calls.retention",
 	} {
 		src := minimal
 		if section, key, ok := strings.Cut(path, "."); ok {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/placet-dev/placet/guard"
 	"github.com/placet-dev/placet/policy"
 	"github.com/placet-dev/placet/record"
@@ -25,7 +27,8 @@ type Options struct {
 	Random  io.Reader // for IDs
 	Log     *slog.Logger
 	Limits  Limits
-	Signer  Signer // of dispatch tokens; nil: calls to servers that verify one fail before their effect
+	Signer  Signer       // of dispatch tokens; nil: calls to servers that verify one fail before their effect
+	Tracer  trace.Tracer // of spans of calls; nil: none
 
 	Credentials Credentials // what servers are called with; nil: calls to servers that need one are denied
 	Delegations Delegations // of callers who are away; nil: their calls wait
@@ -133,6 +136,7 @@ type Boundary struct {
 	log     *slog.Logger
 	limits  Limits
 	signer  Signer
+	spans   spans
 
 	credentials Credentials
 	delegations Delegations
@@ -144,7 +148,7 @@ type Boundary struct {
 	indexes indexes
 	waiting waiting
 	moves   moves
-	running sync.Map // record.CallID to context.CancelFunc of the attempt in this process
+	running sync.Map // record.CallID to the attempt in this process
 	away    away
 	wake    chan struct{} // the clock has something earlier to do
 	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
@@ -162,7 +166,7 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys,
+		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, spans: newSpans(o.Tracer),
 		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
@@ -235,6 +239,8 @@ func (b *Boundary) Generation() int64 {
 func (b *Boundary) apply(ctx context.Context, c record.Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.limits.RecordTimeout)
 	defer cancel()
+	ctx, span := b.spans.Start(ctx, "placet.record")
+	defer span.End()
 	err := b.store.Apply(ctx, c.Counted(b.limits.Quota))
 	if err == nil {
 		b.moved(c.Facts())

@@ -21,6 +21,7 @@ func (b *Boundary) Work(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer b.away.work.Wait()
+	b.away.work.Go(func() { b.watchRevoked(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

@@ -12,14 +12,19 @@ import (
 // invoke is step 10. The reservation is durable; whatever happens from here on,
 // the call has an outcome, and where it is not known it is unknown.
 func (b *Boundary) invoke(ctx context.Context, e *evaluation, c record.Call, t Ticket) (Answer, error) {
-	attempt, cancel := context.WithTimeout(ctx, e.tool.Timeout)
+	within, cancel := context.WithTimeout(ctx, e.tool.Timeout)
 	defer cancel()
-	b.running.Store(c.ID, cancel)
+	b.running.Store(c.ID, attempt{c, cancel})
 	defer b.running.Delete(c.ID)
+	if b.stopped(ctx, c) {
+		cancel() // its authority was withdrawn since it was reserved
+	}
 
-	reached := Reached{Err: attempt.Err()}
+	reached := Reached{Err: within.Err()}
 	if reached.Err == nil { // a caller that is gone before the first byte: proof that nothing happened
-		reached = b.reach(attempt, t)
+		sent, done := b.spans.reach(within, e.tool, c)
+		reached = b.reach(sent, t)
+		done(reached)
 	}
 	if reached.Lease != nil {
 		return e.leased(c, reached.Lease), nil

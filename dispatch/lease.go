@@ -142,7 +142,7 @@ func (b *Boundary) heartbeat(ctx context.Context, c identity.Caller, l Loaded, a
 	}
 	beat := Beat{Call: call.ID, Attempt: attempt, Ends: call.Lease}
 	tool, ok := b.current(call)
-	if !ok || !l.Run.Live() || !b.admits(c, call.Tool.Name) {
+	if !ok || !l.Run.Live() || !b.admits(c, call.Tool.Name) || b.stopped(ctx, call) {
 		beat.Stop = true
 		return beat, nil
 	}

@@ -47,4 +47,8 @@ func TestPromisesOnPostgreSQL(t *testing.T) {
 	t.Run("P3", TestPromise_P3_OneApprovalOneCall)
 	t.Run("P4", TestPromise_P4_AuthorityIsCurrent)
 	t.Run("P5", TestPromise_P5_AtMostOneEffect)
+	t.Run("C3", TestRule_C3_RevokedWhatItNames)
+	t.Run("C3Waiting", TestRule_C3_RevokingEndsWhatWaits)
+	t.Run("D5", TestRule_D5_RevokedPersonsAndLoginsAnswerNothing)
+	t.Run("C3Race", TestRule_C3_NothingStartsOnceRevoked)
 }

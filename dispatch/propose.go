@@ -54,7 +54,9 @@ func (b *Boundary) Propose(ctx context.Context, p Proposal) (Answer, error) {
 	return b.propose(ctx, p, false)
 }
 
-func (b *Boundary) propose(ctx context.Context, p Proposal, dispatch bool) (Answer, error) {
+func (b *Boundary) propose(ctx context.Context, p Proposal, dispatch bool) (a Answer, err error) {
+	ctx, done := b.spans.call(ctx, p.Tool, "")
+	defer func() { done(a, err) }()
 	if !p.Caller.Valid() {
 		return Answer{}, record.Errorf(record.Unauthenticated, "no verified identity came with this call")
 	}
@@ -298,6 +300,9 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Tool, done *record.Call) (Answer, error) {
 	if _, ok := e.a.admits(tool, e.caller); !ok {
 		return Answer{}, nil // decided, and denied, like any other call
+	}
+	if b.stopped(ctx, e.call) {
+		return Answer{}, nil // likewise
 	}
 	if err := b.borrow(ctx, e, tool, done); err != nil {
 		return b.undecided(tool.Name, err.Error()), nil

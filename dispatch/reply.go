@@ -105,7 +105,10 @@ func (b *Boundary) reply(ctx context.Context, p identity.Person, l Loaded, seen 
 	if err := mayReply(q, p, word, note, people); err != nil {
 		return Loaded{}, err
 	}
-	r := record.Reply{Person: p.Principal(), Groups: counting(q.Rule, p.Groups()), Word: word, Note: note, Binding: seen, At: now}
+	r := record.Reply{Person: p.Principal(), Groups: counting(q.Rule, p.Groups()), Word: word, Note: note, Binding: seen, At: now, Session: p.Session()}
+	if err := b.maySay(ctx, q.Tenant, r); err != nil {
+		return Loaded{}, err
+	}
 	if q.Rule.Passkey && word == record.Yes {
 		var err error
 		if r, err = b.sign(ctx, q, r, signed); err != nil {

@@ -13,7 +13,9 @@ import (
 
 // Dispatch continues a call by its ID: all ten steps. Its caller must be the
 // call's own tenant, principal and agent; for anybody else there is no such call.
-func (b *Boundary) Dispatch(ctx context.Context, c identity.Caller, id record.CallID, progress func(json.RawMessage)) (Answer, error) {
+func (b *Boundary) Dispatch(ctx context.Context, c identity.Caller, id record.CallID, progress func(json.RawMessage)) (a Answer, err error) {
+	ctx, done := b.spans.call(ctx, "", id)
+	defer func() { done(a, err) }()
 	return b.again(func() (Answer, error) { return b.resume(ctx, c, id, true, progress) })
 }
 
@@ -145,7 +147,9 @@ func (b *Boundary) withheld(ctx context.Context, caller identity.Caller, c recor
 		return b.undecided(c.Tool.Name, "nothing is active"), true, nil
 	}
 	code, scope := record.CodeNotAvailable, ""
-	if tool, ok := a.Registry.Tool(c.Tool.Name); ok {
+	if b.stopped(ctx, c) {
+		code = record.CodeRevoked
+	} else if tool, ok := a.Registry.Tool(c.Tool.Name); ok {
 		if scope, ok = tool.Admits(caller.Owner(), caller.Scopes(), caller.Groups()); ok {
 			return Answer{}, false, nil
 		}
@@ -238,7 +242,7 @@ func (b *Boundary) askAgain(ctx context.Context, e *evaluation, d record.Decisio
 		}
 		switch {
 		// Who counts is asked of what is active now, not of when they answered (rule D5).
-		case same && (q.State == record.Approved || used) && d.Rule.Met(q.Answers, binding, e.call.Owner, e.a.People):
+		case same && (q.State == record.Approved || used) && d.Rule.Met(e.counted(*q), binding, e.call.Owner, e.a.People):
 			return b.run(ctx, e, d, q, nil, progress)
 		case same && q.State == record.Pending:
 			return waitingAnswer(l), nil
@@ -334,7 +338,7 @@ func (b *Boundary) Cancel(ctx context.Context, c identity.Caller, id record.Call
 		}
 		if !l.Call.State.Waiting() {
 			if stop, ok := b.running.Load(id); ok {
-				stop.(context.CancelFunc)()
+				stop.(attempt).stop()
 			}
 			return b.Show(ctx, c, id)
 		}

@@ -229,7 +229,7 @@ func (b *Boundary) stopRunning(ctx context.Context, run record.Run) {
 	}
 	for _, c := range open {
 		if stop, ok := b.running.Load(c.ID); ok {
-			stop.(context.CancelFunc)()
+			stop.(attempt).stop()
 		}
 	}
 }
@@ -246,13 +246,18 @@ func (b *Boundary) Entries(ctx context.Context, c identity.Caller, m registry.Me
 	if a == nil || !c.Valid() {
 		return nil
 	}
+	rs, err := b.store.Revocations(ctx, c.Owner().Tenant)
+	if err != nil {
+		return nil
+	}
+	revoked := revokedFor{rs, c.Owner(), b.clock()}
 	var out []*registry.Tool
 	for _, t := range a.Registry.Reached(m) {
 		if _, ok := a.admits(t, c); !ok {
 			continue
 		}
 		server, ok := a.Registry.Server(t.Server)
-		if !ok {
+		if !ok || !revoked.lists(t, server) {
 			continue
 		}
 		if !server.Inproc {

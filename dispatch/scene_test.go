@@ -175,6 +175,7 @@ type scene struct {
 	abroad   *identity.Local // a second issuer, urn:abroad, where a scene has one
 
 	delegations dispatch.Delegations
+	credentials dispatch.Credentials
 	world       guard.World
 }
 
@@ -237,7 +238,7 @@ func newScene(t testing.TB, edits ...func(*scene)) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.verifier, err = identity.New(identity.Config{Issuers: issuers, Operate: []string{"group:ops@urn:test"},
+	s.verifier, err = identity.New(identity.Config{Issuers: issuers, Operate: []string{"group:ops@urn:test"}, OperateAll: []string{"group:owners@urn:test"},
 		Workloads: []identity.WorkloadKey{{Name: "orchestrator", KeyHash: identity.HashKey(key), Tenant: "acme", Permissions: []identity.Permission{identity.Vouch}}}},
 		identity.Deps{Clock: s.clock.Now})
 	if err != nil {
@@ -261,7 +262,7 @@ func (s *scene) open() {
 	}
 	s.t.Cleanup(func() { _ = store.Close() })
 	s.store = &faulty{Store: store, Reader: store}
-	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations, Limits: s.limits, World: s.world})
+	s.Boundary, err = dispatch.New(dispatch.Options{Store: s.store, Invoker: s.desk, Clock: s.clock.Now, Random: rand.Reader, Delegations: s.delegations, Credentials: s.credentials, Limits: s.limits, World: s.world})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -52,6 +52,9 @@ type evaluation struct {
 	spends    *spending       // what the call costs, where its entry says
 	unasked   []record.Charge // what running without a question counts, beside the rest
 
+	revoked record.Revocations // as this evaluation read them
+	fenced  bool               // it did
+
 	lineage record.Lineage // as this evaluation read it
 	looked  bool           // it did
 	labels  []string       // of it, those that count now
@@ -63,8 +66,10 @@ type evaluation struct {
 // ends it.
 func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	e.self = true
+	ctx, span := e.b.spans.Start(ctx, "placet.decide")
+	defer span.End()
 	for _, step := range []func(context.Context) bool{
-		e.resolveTool, e.checkPin, // step 4
+		e.resolveTool, e.checkRevoked, e.checkPin, // step 4, and what operators withdrew
 		e.checkArguments, e.checkGuards, // step 5
 		e.checkSource, e.checkCost, e.checkAmount, e.checkPrior, e.checkLabels,
 		e.checkObjects, // steps 6 and 7
@@ -481,6 +486,9 @@ func (e *evaluation) premise() *record.Premise {
 		p.Seen = e.prior.Seen
 	}
 	p.Passkeys = e.rests
+	if e.fenced {
+		p.Revoked = &e.revoked.Fence
+	}
 	p.Delegated = e.route == record.RouteDelegate
 	if e.looked {
 		p.Lineage, p.Labels = e.call.Lineage, e.lineage.Version

@@ -99,6 +99,18 @@ type Store interface {
 	// time, in its order, at most n.
 	Materials(ctx context.Context, tenant record.TenantID, lineage record.LineageID, after int64, since time.Time, n int) ([]record.Material, error)
 
+	// Revocations returns what is revoked in a tenant and everywhere and not undone. It
+	// may be older than what is committed: the fence holds a reservation to it. Every
+	// decision asks, so it must not cost a read.
+	Revocations(ctx context.Context, tenant record.TenantID) (record.Revocations, error)
+
+	// Revocation returns one that was made, or record.NotFound. Those of all tenants are
+	// in the tenant without a name.
+	Revocation(ctx context.Context, tenant record.TenantID, id record.RevocationID) (record.Revocation, error)
+
+	// RevocationMoves is how many revocations were made and undone in all.
+	RevocationMoves(ctx context.Context) (int64, error)
+
 	// Generation returns the active version's number and digest; 0 before the first.
 	Generation(ctx context.Context) (int64, string, error)
 
@@ -152,6 +164,10 @@ type Reader interface {
 	// from after the given one, at most n.
 	Held(ctx context.Context, tenant record.TenantID, after record.LineageID, n int) ([]record.Lineage, error)
 
+	// ListRevocations returns those of one tenant, or those of all tenants where it names
+	// none, newest first.
+	ListRevocations(ctx context.Context, q RevocationQuery) ([]record.Revocation, error)
+
 	// Asked returns what a person may answer. It looks through a bounded number of
 	// other people's questions.
 	Asked(ctx context.Context, q AskedQuery) (Asked, error)
@@ -186,6 +202,22 @@ type ApprovalQuery struct {
 	Newest bool              // newest first
 	After  record.ApprovalID // for the next page, in that order
 	Limit  int
+}
+
+// RevocationQuery selects revocations, newest first.
+type RevocationQuery struct {
+	Tenant record.TenantID // empty: those of all tenants
+	Ended  bool            // those that were undone or have expired, too
+	Before record.RevocationID
+	Limit  int // 1 to 500; 0 is 50
+}
+
+// Size is how many are wanted.
+func (q RevocationQuery) Size() int {
+	if q.Limit <= 0 || q.Limit > 500 {
+		return 50
+	}
+	return q.Limit
 }
 
 // RunQuery selects runs of one tenant, newest first.

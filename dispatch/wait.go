@@ -72,7 +72,7 @@ func (b *Boundary) moved(f record.Facts) {
 			b.wakeClock() // its run may hold a delegation
 		}
 	}
-	if f.Sweep != nil {
+	if f.Sweep != nil || f.Revocation != nil {
 		b.waiting.mu.Lock()
 		ids := make([]record.CallID, 0, len(b.waiting.calls))
 		for id := range b.waiting.calls {

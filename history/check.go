@@ -151,18 +151,30 @@ func Check(r io.Reader, f Format, lim Limits) (Report, error) {
 	c := NewChecker(f, lim)
 	for {
 		m, err := reader.Next()
-		var broken *Error
-		switch {
-		case err == io.EOF:
-			return c.Report(true), nil
-		case errors.As(err, &broken):
-			c.found(finding(broken.Code, broken.At, "%s", broken.Why))
-			return c.Report(false), nil
-		case err != nil:
+		if err == nil {
+			c.Message(m)
+			continue
+		}
+		complete, err := c.stopped(err)
+		if err != nil {
 			return Report{}, err
 		}
-		c.Message(m)
+		return c.Report(complete), nil
 	}
+}
+
+// stopped says whether reading stopped at the end of the transcript. What could not
+// be read on is a finding; the error that is left is of the source.
+func (c *Checker) stopped(err error) (complete bool, _ error) {
+	var broken *Error
+	switch {
+	case err == nil, err == io.EOF:
+		return true, nil
+	case errors.As(err, &broken):
+		c.found(finding(broken.Code, broken.At, "%s", broken.Why))
+		return false, nil
+	}
+	return false, err
 }
 
 func (c *Checker) found(f Finding) int {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/placet-dev/placet/history"
 )
 
@@ -30,8 +32,12 @@ func fuzz(f *testing.F, format history.Format) {
 				t.Fatalf("%s stands at %+v of %d bytes", n.Code, n.At, len(text))
 			}
 		}
+		read, once, err := history.ReadAndCheck(text, format, history.Limits{})
+		if diff := cmp.Diff(report, once, cmpopts.IgnoreUnexported(history.Report{})); err != nil || diff != "" || report.Forged() != once.Forged() {
+			t.Fatalf("checked while it is read: %v\n%s", err, diff)
+		}
 		whole, err := history.Read(text, format, history.Limits{})
-		if (err == nil) != report.Complete {
+		if (err == nil) != report.Complete || (read == nil) == report.Complete || read != nil && len(read.Messages) != len(whole.Messages) {
 			t.Fatalf("read at once: %v; in pieces: complete %v", err, report.Complete)
 		}
 		if err != nil {

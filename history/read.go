@@ -351,6 +351,25 @@ func (r *Reader) enter(ptr string) error {
 
 // Read reads a transcript whole. It keeps source, which must not be changed.
 func Read(source []byte, f Format, lim Limits) (*Transcript, error) {
+	return readAll(source, f, lim, func(*Message) {})
+}
+
+// ReadAndCheck is Read and [Check] in one walk over the source. What cannot be read
+// on is a finding, as in Check, and there is no transcript then.
+func ReadAndCheck(source []byte, f Format, lim Limits) (*Transcript, Report, error) {
+	c := NewChecker(f, lim)
+	t, err := readAll(source, f, lim, c.Message)
+	switch complete, broken := c.stopped(err); {
+	case broken != nil:
+		return nil, Report{}, broken
+	case !complete:
+		return nil, c.Report(false), nil
+	}
+	return t, c.Report(true), nil
+}
+
+// readAll reads a transcript whole and shows each message as it comes.
+func readAll(source []byte, f Format, lim Limits, see func(*Message)) (*Transcript, error) {
 	r, err := NewReader(bytes.NewReader(source), f, lim)
 	if err != nil {
 		return nil, err
@@ -366,22 +385,28 @@ func Read(source []byte, f Format, lim Limits) (*Transcript, error) {
 		if err != nil {
 			return nil, err
 		}
-		kept := *m
-		kept.Items = slices.Clone(m.Items)
-		kept.Notes = slices.Clone(m.Notes)
-		if m.Index < 0 {
-			for _, i := range kept.Items {
-				if i.Kind == System {
-					t.system = append(t.system, i)
-				} else {
-					t.outside = append(t.outside, i)
-				}
-			}
-			t.notes = append(t.notes, kept.Notes...)
-			continue
-		}
-		t.Messages = append(t.Messages, kept)
+		see(m)
+		t.keep(m)
 	}
+}
+
+// keep adds a copy of a message, whose items the reader uses again.
+func (t *Transcript) keep(m *Message) {
+	kept := *m
+	kept.Items = slices.Clone(m.Items)
+	kept.Notes = slices.Clone(m.Notes)
+	if m.Index >= 0 {
+		t.Messages = append(t.Messages, kept)
+		return
+	}
+	for _, i := range kept.Items {
+		if i.Kind == System {
+			t.system = append(t.system, i)
+		} else {
+			t.outside = append(t.outside, i)
+		}
+	}
+	t.notes = append(t.notes, kept.Notes...)
 }
 
 // parser makes items of a message.

@@ -112,8 +112,8 @@ func (w *Workload) May(p Permission) bool { return w != nil && slices.Contains(w
 // Person is a human after an interactive login, who answers approvals or
 // operates. It never comes from what may propose. The zero value is nobody.
 type Person struct {
-	v               *verified
-	operates, reads bool
+	v                    *verified
+	operates, all, reads bool
 }
 
 func (p Person) Valid() bool { return p.v != nil }
@@ -148,6 +148,15 @@ func (p Person) Expires() time.Time {
 	return p.v.expires
 }
 
+// Session names the login that the person signed in with, as records call it; empty
+// where the issuer names none.
+func (p Person) Session() string {
+	if p.v == nil {
+		return ""
+	}
+	return record.SessionName(p.v.principal.Issuer, p.v.login)
+}
+
 // Operates reports whether the person may change what is enforced.
 func (p Person) Operates() bool { return p.v != nil && p.operates }
 
@@ -156,7 +165,7 @@ func (p Person) Operator() Operator {
 	if !p.Operates() {
 		return Operator{}
 	}
-	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String()}}
+	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String(), all: p.all}}
 }
 
 // Reads reports whether the person may see what operators see.
@@ -170,6 +179,9 @@ func (o Operator) Valid() bool             { return o.reader.Valid() }
 func (o Operator) Tenant() record.TenantID { return o.reader.tenant }
 func (o Operator) Name() string            { return o.reader.name }
 
+// Everywhere reports whether they own the server: what they revoke may hold in every tenant.
+func (o Operator) Everywhere() bool { return o.Valid() && o.reader.all }
+
 // Operates is Valid, by the name that its users look for.
 func (o Operator) Operates() bool { return o.Valid() }
 
@@ -177,10 +189,14 @@ func (o Operator) Operates() bool { return o.Valid() }
 type Reader struct {
 	tenant record.TenantID
 	name   string
+	all    bool
 }
 
 func (r Reader) Valid() bool             { return r.tenant != "" && r.name != "" }
 func (r Reader) Tenant() record.TenantID { return r.tenant }
+
+// Everywhere reports whether they own the server, and see what was revoked in every tenant.
+func (r Reader) Everywhere() bool { return r.Valid() && r.all }
 
 // Name is subject@issuer, or workload/NAME; for records.
 func (r Reader) Name() string { return r.name }

@@ -17,6 +17,7 @@ type Config struct {
 	PublicURL   string      // of this server, as clients know it: DPoP proofs must be made for it
 	Authorities []Authority // who certifies workloads
 	Operate     []string    // groups whose members operate after an interactive login: group:NAME or group:NAME@ISSUER
+	OperateAll  []string    // groups whose members operate, and may revoke in every tenant
 	Read        []string    // groups whose members may read what operators read
 }
 
@@ -63,10 +64,11 @@ type Claims struct {
 type Permission string
 
 const (
-	Propose Permission = "propose" // make calls as itself, without a user's token
-	Vouch   Permission = "vouch"   // state turns and emissions (rule A12)
-	Operate Permission = "operate" // activate, revoke, reconcile
-	Read    Permission = "read"    // see what operators see
+	Propose    Permission = "propose"     // make calls as itself, without a user's token
+	Vouch      Permission = "vouch"       // state turns and emissions (rule A12)
+	Operate    Permission = "operate"     // activate, revoke, reconcile
+	OperateAll Permission = "operate_all" // operate, and revoke in every tenant: the server's owners
+	Read       Permission = "read"        // see what operators see
 )
 
 // WorkloadKey is a program's credential as the configuration holds it.

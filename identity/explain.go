@@ -70,7 +70,7 @@ func (v *Verifier) Explain(ctx context.Context, c Credentials) Explanation {
 		e.accept("caller", caller.v, checksOf(c, checkAgent))
 		e.Caller, e.Vouches = caller, caller.Vouches()
 		if w := caller.Workload(); w != nil {
-			e.Workload, e.Operates, e.Reads = w.Name(), w.May(Operate), w.May(Operate) || w.May(Read)
+			e.Workload, e.Operates, e.Reads = w.Name(), w.May(Operate) || w.May(OperateAll), w.May(Operate) || w.May(OperateAll) || w.May(Read)
 		}
 		return e
 	}

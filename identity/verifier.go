@@ -27,6 +27,7 @@ type Verifier struct {
 	programs    []*program         // the configured workloads
 	authorities []*authority
 	operate     []record.Group
+	operateAll  []record.Group
 	read        []record.Group
 	clock       func() time.Time
 	log         *slog.Logger
@@ -70,6 +71,9 @@ func New(c Config, d Deps) (*Verifier, error) {
 	}
 	var err error
 	if v.operate, err = v.resolveAll(c.Operate); err != nil {
+		return nil, err
+	}
+	if v.operateAll, err = v.resolveAll(c.OperateAll); err != nil {
 		return nil, err
 	}
 	if v.read, err = v.resolveAll(c.Read); err != nil {
@@ -167,7 +171,8 @@ func (v *Verifier) Login(ctx context.Context, c Credentials) (Person, error) {
 	if err := v.checkBinding(c, r, odd); err != nil {
 		return Person{}, err
 	}
-	return Person{v: r, operates: overlap(r.groups, v.operate), reads: overlap(r.groups, v.read)}, nil
+	all := overlap(r.groups, v.operateAll)
+	return Person{v: r, operates: all || overlap(r.groups, v.operate), all: all, reads: overlap(r.groups, v.read)}, nil
 }
 
 // Operator says who operates: a person of an operating group, or a workload that
@@ -192,10 +197,10 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 		return Reader{}, refuse(checkWorkload, record.Unauthenticated, "send either a person's token or a workload's credential, not both")
 	case w != nil && odd != nil:
 		return Reader{}, odd
-	case w != nil && !w.May(p) && !w.May(Operate):
+	case w != nil && !w.May(p) && !w.May(Operate) && !w.May(OperateAll):
 		return Reader{}, w.lacks(p, "")
 	case w != nil:
-		return Reader{tenant: w.tenant, name: "workload/" + w.name}, nil
+		return Reader{tenant: w.tenant, name: "workload/" + w.name, all: w.May(OperateAll)}, nil
 	}
 	person, err := v.Login(ctx, c)
 	if err != nil {
@@ -204,7 +209,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 	if !person.Operates() && !(p == Read && person.Reads()) {
 		return Reader{}, person.Lacks(p)
 	}
-	return Reader{tenant: person.Tenant(), name: person.Principal().String()}, nil
+	return Reader{tenant: person.Tenant(), name: person.Principal().String(), all: person.all}, nil
 }
 
 // verify returns what a token says, from memory if it was verified within the

@@ -47,8 +47,8 @@ type program struct {
 func (v *Verifier) addWorkload(w WorkloadKey, issuers []Issuer) error {
 	p := &program{workload: Workload{name: w.Name, agent: record.AgentID(w.Agent), permissions: slices.Clone(w.Permissions), expires: w.Expires}}
 	for _, may := range w.Permissions {
-		if !slices.Contains([]Permission{Propose, Vouch, Operate, Read}, may) {
-			return record.Errorf(record.Invalid, "workload %q: unknown permission %q; there are propose, vouch, operate and read", w.Name, may)
+		if !slices.Contains([]Permission{Propose, Vouch, Operate, OperateAll, Read}, may) {
+			return record.Errorf(record.Invalid, "workload %q: unknown permission %q; there are propose, vouch, operate, operate_all and read", w.Name, may)
 		}
 	}
 	if w.Agent != "" && !printable(w.Agent) {
@@ -119,7 +119,7 @@ func (w WorkloadKey) tenant(issuers []Issuer) (record.TenantID, error) {
 		return record.TenantID(w.Tenant), nil
 	case len(known) == 1:
 		return record.TenantID(known[0]), nil
-	case slices.ContainsFunc(w.Permissions, func(p Permission) bool { return p == Operate || p == Read }):
+	case slices.ContainsFunc(w.Permissions, func(p Permission) bool { return p == Operate || p == OperateAll || p == Read }):
 		return "", record.Errorf(record.Invalid, "workload %q: state its tenant; the issuers speak for %d", w.Name, len(known))
 	}
 	return "", nil

@@ -44,7 +44,8 @@ type Reply struct {
 	Note    string       `json:"note,omitempty"`
 	Binding canon.Digest `json:"binding"`
 	At      time.Time    `json:"at"`
-	Proof   *Proof       `json:"proof,omitempty"` // what it was signed with; see passkey.go
+	Proof   *Proof       `json:"proof,omitempty"`   // what it was signed with; see passkey.go
+	Session string       `json:"session,omitempty"` // the login it was given in, where the issuer names it; see [SessionName]
 
 	// Proved says that Proof was verified in this request. It is never stored:
 	// whoever counts answers verifies them first.

@@ -34,6 +34,8 @@ type Facts struct {
 	Emissions *EmissionMove
 	Events    []Event
 
+	Revocation *RevocationMove
+
 	Transcript *TranscriptMove
 	Share      *ShareMove
 }
@@ -77,6 +79,8 @@ type Premise struct {
 
 	Lineage LineageID // its labels and payments are those of version Labels; empty: not asked
 	Labels  int64
+
+	Revoked *Fence // no revocation was made or undone since; nil: not asked
 }
 
 // Seen is how far a key had come when the decision read it: the version rises

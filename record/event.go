@@ -61,6 +61,9 @@ const (
 	EventModelAnswered EventKind = "model_answered" // its response completed, with the calls that the model emitted (rule G2)
 	EventHistory       EventKind = "history"        // a history that went to a model has findings
 
+	EventRevocation       EventKind = "revocation"        // an operator withdrew authority (rule C3)
+	EventRevocationUndone EventKind = "revocation_undone" //
+
 	EventRefused    EventKind = "refused"        // a request that became no call
 	EventForeign    EventKind = "foreign"        // somebody named a run or a call of somebody else: they were told that there is none
 	EventThrottled  EventKind = "throttled"      // requests of a caller beyond its rate were refused before the boundary, so many in a window

@@ -33,7 +33,8 @@ func main() {
 type scale struct {
 	dir    string
 	rounds int
-	calls  int // of a round
+	calls  int  // of a round
+	synced bool // PostgreSQL syncs what it commits
 	out    io.Writer
 }
 
@@ -45,6 +46,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&s.dir, "dir", "", "folder for the stores, on a real disk; about 1.2 GB for a million calls (default: a temporary one)")
 	flags.IntVar(&s.rounds, "rounds", 15, "how often each store is measured, in turn")
 	flags.IntVar(&s.calls, "calls", 400, "calls of a round")
+	flags.BoolVar(&s.synced, "synced", true, "PostgreSQL syncs what it commits; SQLite always does")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,7 +78,11 @@ func (s *scale) store(ctx context.Context, kind string, sizes []int) (err error)
 	switch kind {
 	case "sqlite":
 	case "postgres":
-		server, err = pgtest.New("fsync=on", "max_wal_size=4GB", "shared_buffers=256MB")
+		fsync := "fsync=off"
+		if s.synced {
+			fsync = "fsync=on"
+		}
+		server, err = pgtest.New(fsync, "max_wal_size=4GB", "shared_buffers=256MB")
 		if pgtest.Absent(err) {
 			fmt.Fprintf(s.out, "# postgres is left out: %v\n", err)
 			return nil

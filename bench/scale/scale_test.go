@@ -14,7 +14,7 @@ func TestScale(t *testing.T) {
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			var out strings.Builder
-			if err := run(t.Context(), []string{"-stores", c.store, "-sizes", c.sizes, "-rounds", "1", "-calls", "20", "-dir", t.TempDir()}, &out); err != nil {
+			if err := run(t.Context(), []string{"-stores", c.store, "-sizes", c.sizes, "-rounds", "1", "-calls", "20", "-synced=false", "-dir", t.TempDir()}, &out); err != nil {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
 			if !strings.Contains(out.String(), c.want) && !strings.Contains(out.String(), "is left out") {

@@ -24,11 +24,14 @@ type commands struct {
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
 	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
+	Backup     backupCommand     `cmd:"" help:"Copy a SQLite store and verify the copy."`
+	Restore    restoreCommand    `cmd:"" help:"Put a verified backup in the place of the SQLite store."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring the schema of a PostgreSQL store to this version."`
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
+	Revoke     revokeCommand     `cmd:"" help:"Stop a tool, a server, a person, an agent, a run or everything, now."`
 	Passkeys   passkeysCommand   `cmd:"" help:"Remove passkeys of people who have lost them."`
 	History    historyCommand    `cmd:"" help:"Check transcripts of conversations."`
 	Explain    explainCommand    `cmd:"" help:"Say what a call would get, and change nothing."`

@@ -89,6 +89,7 @@ func build(o Options) *door {
 	d.registerMe()
 	d.registerAlerts()
 	d.registerHeld()
+	d.registerRevocations()
 	d.registerHealth()
 	d.finishSpec()
 	return d

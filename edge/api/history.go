@@ -242,19 +242,16 @@ func (d *door) records(ctx context.Context, id string) (history.Records, error) 
 // examine checks a transcript and compares it with records, if there are any. It is
 // nil where it cannot be read; the report then says why.
 func (d *door) examine(ctx context.Context, text []byte, format history.Format, records history.Records) (HistoryReport, *history.Transcript, error) {
-	r, err := history.Check(bytes.NewReader(text), format, history.Limits{})
+	t, r, err := history.ReadAndCheck(text, format, history.Limits{})
 	if err != nil {
 		return HistoryReport{}, nil, err
 	}
 	report := reportOf(r)
-	t, err := history.Read(text, format, history.Limits{})
-	var broken *history.Error
-	if errors.As(err, &broken) {
-		return report, nil, nil
-	}
-	if err != nil || records == nil {
-		d.checked(t, r.Findings, nil)
-		return report, t, err
+	if t == nil || records == nil {
+		if t != nil {
+			d.checked(t, r.Findings, nil)
+		}
+		return report, t, nil
 	}
 	c, err := history.Classify(ctx, t, records)
 	if err != nil {

@@ -41,6 +41,10 @@ type Boundary interface {
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
+	Revoke(context.Context, identity.Operator, dispatch.RevokeOrder) (record.Revocation, error)
+	UndoRevocation(context.Context, identity.Operator, record.TenantID, record.RevocationID, string) (record.Revocation, error)
+	Revocation(context.Context, record.TenantID, record.RevocationID) (record.Revocation, error)
+	Caught(context.Context, record.TenantID, record.Revocation) ([]dispatch.CaughtCall, error)
 	RecordsFor(identity.Caller, record.Run) history.Records
 	ResumeRun(context.Context, identity.Caller, record.RunID) (dispatch.Resumed, error)
 	ReplayRun(context.Context, identity.Operator, record.RunID) (record.Run, error)

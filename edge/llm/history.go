@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -31,17 +30,13 @@ type reading struct {
 // cannot be read is refused in every mode: what is sent is what was checked.
 func (q *request) readHistory(n names) (*reading, *refusal) {
 	format, limits := q.endpoint.dialect.format, history.Limits{Bytes: int64(len(q.body)) + 1, Message: len(q.body) + 1, Calls: 10_000, Findings: 100}
-	report, err := history.Check(bytes.NewReader(q.body), format, limits)
+	t, report, err := history.ReadAndCheck(q.body, format, limits)
 	if err != nil {
 		return nil, surfaced(err)
 	}
 	if !report.Complete {
 		f := report.Findings[len(report.Findings)-1]
 		return nil, invalid("the history cannot be read: %s, at byte %d (%s)", f.Says, f.At.Offset, f.Code).as("history_refused")
-	}
-	t, err := history.Read(q.body, format, limits)
-	if err != nil {
-		return nil, invalid("the history cannot be read").as("history_refused")
 	}
 	q.history = t
 	r := &reading{findings: slices.DeleteFunc(report.Findings, func(f history.Finding) bool { return f.Severity == history.Note })}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -27,6 +29,8 @@ func (h *Handler) serve(x *request, progress func(json.RawMessage)) ([]byte, *re
 	}
 	run, stop := h.inflight.start(x)
 	defer stop()
+	run, span := h.spanned(run, x)
+	defer span.End()
 	if c.method == registry.MethodTool && c.name == waitTool {
 		return h.wait(run, x, c, progress)
 	}
@@ -68,6 +72,9 @@ func (h *Handler) vouch(x *request) (*dispatch.Vouch, *refusal) {
 func (h *Handler) conclude(run context.Context, x *request, c call, a dispatch.Answer, err error, progress func(json.RawMessage), ask bool) ([]byte, *refusal) {
 	if err == nil {
 		a, err = h.hold(run, x, a, progress)
+	}
+	if a.Call != nil {
+		named(trace.SpanFromContext(run), x.method, a.Call.Tool.Name, a.Code)
 	}
 	if err != nil {
 		return nil, h.failed(x, err)

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/edge/oauth"
@@ -62,6 +64,7 @@ type Options struct {
 	Clock    func() time.Time
 	Random   io.Reader    // nonces of sealed states, and the key if none is given
 	Log      *slog.Logger // nil: no log
+	Tracer   trace.Tracer // of spans; nil: none
 
 	// Tool finds a tool by the registry's name, whoever is asking. It is needed
 	// for schemas that mirror arguments into headers; nil means there are none.

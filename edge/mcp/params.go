@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/record"
@@ -21,7 +23,7 @@ var (
 		"argument", "context", "level", "requestId", "reason", "progressToken", "progress", "total", "message",
 		"protocolVersion", "capabilities", "clientInfo", "notifications", "task"}
 	metaMembers = []string{"progressToken", metaVersion, metaCapabilities, metaClientInfo, metaLogLevel,
-		metaRun, metaOccurrence, metaPurpose, metaVouch}
+		metaRun, metaOccurrence, metaPurpose, metaVouch, metaTraceParent, metaTraceState}
 )
 
 const (
@@ -54,7 +56,8 @@ type meta struct {
 	occurrence    string
 	purpose       string
 	vouch         []byte
-	claims        bool // something in it says who is calling; that counts for nothing
+	trace         propagation.MapCarrier // the client's own span, by W3C Trace Context (MCP, _meta: traceparent, tracestate)
+	claims        bool                   // something in it says who is calling; that counts for nothing
 }
 
 // readMeta reads params._meta, and refuses case-variants there and in params.
@@ -91,6 +94,7 @@ func readMeta(params []byte) (meta, *refusal) {
 		m.progressToken = v
 	}
 	m.vouch, _ = canon.Lookup(object, metaVouch)
+	m.trace = readTrace(object)
 	for name := range canon.Members(object) {
 		m.claims = m.claims || slices.Contains(identityNames, strings.ToLower(name[strings.LastIndexAny(name, "/.:")+1:]))
 	}

@@ -47,6 +47,9 @@ func (t *truth) premise(f record.Facts) error {
 	if p.Generation != t.generation {
 		return refusePremise("another version is active")
 	}
+	if p.Revoked != nil && *p.Revoked != t.fence(p.Tenant) {
+		return refusePremise("authority was withdrawn, or given back")
+	}
 	if p.Run != "" {
 		run, ok := t.runs[runKey{p.Tenant, p.Run}]
 		switch {
@@ -123,6 +126,9 @@ func (t *truth) guards(f record.Facts) error {
 		return err
 	}
 	if err := t.mayTranscript(f.Transcript); err != nil {
+		return err
+	}
+	if err := t.mayUndo(f.Revocation); err != nil {
 		return err
 	}
 	return t.mayShare(f.Share)
@@ -272,6 +278,7 @@ func (t *truth) made(p prepared, w *writes) {
 	t.putEmissions(f.Emissions, w)
 	t.putTranscript(f.Transcript, w)
 	t.putShare(f.Share, w)
+	t.putRevocation(f.Revocation, w)
 	if f.Lineage != nil {
 		t.putLineage(*f.Lineage, w)
 	}
@@ -331,7 +338,7 @@ func (t *truth) putApproval(m record.ApprovalMove, f record.Facts, w *writes) {
 		if r.Proof != nil {
 			proof = encode(r.Proof)
 		}
-		w.queue(insertAnswer, string(a.Tenant), string(a.ID), r.Person.Issuer, r.Person.Subject, string(r.Word), r.Note, encode(r.Groups), r.Binding[:], micro(r.At), proof)
+		w.queue(insertAnswer, string(a.Tenant), string(a.ID), r.Person.Issuer, r.Person.Subject, string(r.Word), r.Note, encode(r.Groups), r.Binding[:], micro(r.At), proof, r.Session)
 	}
 	w.queue(updateApproval, string(a.State), a.Version, micro(a.Changed), string(a.Tenant), string(a.ID), string(m.From), m.FromVersion)
 }

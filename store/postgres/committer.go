@@ -266,7 +266,7 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	b.Queue(see, want.visible())
-	parts, b, err := c.find(ctx, b, batch[0], want)
+	parts, b, err := c.find(ctx, b, batch[0], want, truth)
 	if err != nil {
 		return false, err
 	}
@@ -310,7 +310,7 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 // visible are the tenants of a batch: what it does not name it cannot touch. Whether a
 // passkey's ID is taken is asked of every tenant.
 func (w *wants) visible() string {
-	if len(w.taken) > 0 {
+	if len(w.taken) > 0 || w.everywhere {
 		return everyone
 	}
 	return only(keysOf(w.tenants)...)
@@ -331,9 +331,13 @@ func (c *committer) rollback() {
 
 // find reads what a sweeping change moves, under the locks that keep it so, and makes
 // the changes that are its parts. It sends what was queued when it has to read.
-func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want *wants) ([]prepared, *pgx.Batch, error) {
+func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want *wants, truth *truth) ([]prepared, *pgx.Batch, error) {
 	if !first.sweeps() {
 		return nil, b, nil
+	}
+	if m := first.facts.Revocation; m != nil {
+		parts, err := c.catch(ctx, b, *m, want, truth)
+		return parts, &pgx.Batch{}, err
 	}
 	var parts []prepared
 	add := func(change record.Change, err error) error {

@@ -58,7 +58,9 @@ func unstorable() error {
 }
 
 // sweeps reports whether a change finds the rows that it moves in the store.
-func (p prepared) sweeps() bool { return p.facts.Sweep != nil || p.facts.Fresh != nil }
+func (p prepared) sweeps() bool {
+	return p.facts.Sweep != nil || p.facts.Fresh != nil || p.facts.Revocation != nil && p.facts.Revocation.New
+}
 
 // Keys of what a batch reads. All but that of a passkey begin with their tenant.
 type (
@@ -141,13 +143,18 @@ type wants struct {
 	keepers     map[record.Owner]bool // of transcripts
 	shares      map[shareKey]bool
 	givers      map[record.Owner]time.Time // of shares, at a time
+
+	fences      map[record.TenantID]bool
+	revocations map[revocationKey]bool
+	everywhere  bool // something in it is of every tenant
 }
 
 func newWants() *wants {
 	return &wants{locks{}, map[record.TenantID]bool{}, map[runKey]bool{}, map[callKey]bool{}, map[equalKey]bool{}, map[approvalKey]bool{}, map[answerKey]bool{},
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
 		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
-		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}}
+		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{},
+		map[record.TenantID]bool{}, map[revocationKey]bool{}, false}
 }
 
 // add says what a change rests on and moves.
@@ -199,6 +206,7 @@ func (w *wants) add(f record.Facts) {
 		w.locks.own(lockName, "effect", string(r.Tenant), string(r.Effect[:]))
 		w.tenants[r.Tenant] = true
 	}
+	w.revocation(f.Revocation)
 	w.emitted(f.Emissions)
 	w.passkey(f.Passkey)
 	w.transcript(f.Transcript)
@@ -218,6 +226,9 @@ func (w *wants) premise(f record.Facts) {
 		return
 	}
 	w.fence(p.Tenant)
+	if p.Revoked != nil {
+		w.revoked(p.Tenant)
+	}
 	if p.Run != "" {
 		if p.Touch {
 			w.locks.own(lockRun, string(p.Tenant), string(p.Run))

@@ -16,7 +16,7 @@ const (
 	selectCall     = `SELECT ` + callFields + ` FROM calls WHERE tenant = $1 AND id = $2`
 	selectRun      = `SELECT ` + runFields + ` FROM runs WHERE tenant = $1 AND id = $2`
 	selectApproval = `SELECT ` + approvalFields + ` FROM approvals WHERE tenant = $1 AND id = $2`
-	answerFields   = `issuer, subject, word, note, groups, binding, at, proof`
+	answerFields   = `issuer, subject, word, note, groups, binding, at, proof, session`
 	selectAnswers  = `SELECT ` + answerFields + ` FROM answers WHERE tenant = $1 AND approval = $2 ORDER BY at, issuer, subject`
 
 	selectRunOf      = `SELECT ` + runFields + ` FROM runs WHERE tenant = $1 AND id = (SELECT run FROM calls WHERE tenant = $1 AND id = $2)`

@@ -343,6 +343,7 @@ func scanAnswer(col *columns) (record.Reply, error) {
 			r.Proof = nil // what cannot be read proves nothing
 		}
 	}
+	r.Session = col.text()
 	return r, col.err
 }
 

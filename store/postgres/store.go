@@ -59,6 +59,7 @@ type Store struct {
 	log       *slog.Logger
 	readers   *pgxpool.Pool
 	committer *committer
+	revoked   revokedCache
 	broken    chan struct{}
 
 	closing sync.Once
@@ -141,7 +142,9 @@ func (s *Store) Apply(ctx context.Context, c record.Change) error {
 	if err != nil {
 		return err
 	}
-	return s.committer.apply(ctx, p)
+	err = s.committer.apply(ctx, p)
+	s.revoked.learn(c.Facts(), err)
+	return err
 }
 
 // Broken is never closed: this process keeps nothing that a lost answer could make

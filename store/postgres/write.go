@@ -62,7 +62,7 @@ const (
 	insertApproval = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20)`
 	updateApproval = `WITH u AS (UPDATE approvals SET state = $1, version = $2, changed = $3 WHERE tenant = $4 AND id = $5 AND state = $6 AND version = $7 RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), 1)`
-	insertAnswer = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)`
+	insertAnswer = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof, session) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)`
 
 	// The latest no stands for the effect.
 	upsertRejection = `INSERT INTO rejections (tenant, lineage, effect, approval, note, at) VALUES ($1,$2,$3,$4,$5,$6)

@@ -115,6 +115,9 @@ func (w *writer) rest(ready prepared) error {
 	if f.Fresh != nil {
 		return w.startFresh(*f.Fresh)
 	}
+	if f.Revocation != nil {
+		return w.revoke(*f.Revocation)
+	}
 	if f.Sweep != nil {
 		return w.sweep(*f.Sweep)
 	}
@@ -130,6 +133,9 @@ func (w *writer) premise(f record.Facts) error {
 	refuse := func(what string) error { return &record.Refusal{Kind: record.RefusedPremise, What: what} }
 	if p.Generation != w.generation {
 		return refuse("another version is active")
+	}
+	if p.Revoked != nil && *p.Revoked != w.revocations(p.Tenant).Fence {
+		return refuse("authority was withdrawn, or given back")
 	}
 	if p.Run != "" {
 		run, ok, err := w.loadRun(runKey{p.Tenant, p.Run})
@@ -252,6 +258,9 @@ func (w *writer) guards(f record.Facts) error {
 		return err
 	}
 	if err := w.mayShare(f.Share, f.At); err != nil {
+		return err
+	}
+	if err := w.mayUndo(f.Revocation); err != nil {
 		return err
 	}
 	return w.mayPasskey(f.Passkey)
@@ -382,7 +391,7 @@ func (w *writer) putApproval(m record.ApprovalMove, tool string) error {
 		if err != nil {
 			return err
 		}
-		if err := w.run(insertAnswer, a.Tenant, a.ID, r.Person.Issuer, r.Person.Subject, string(r.Word), r.Note, text(groups), r.Binding[:], micro(r.At), proof(r.Proof)); err != nil {
+		if err := w.run(insertAnswer, a.Tenant, a.ID, r.Person.Issuer, r.Person.Subject, string(r.Word), r.Note, text(groups), r.Binding[:], micro(r.At), proof(r.Proof), r.Session); err != nil {
 			return err
 		}
 	}

@@ -122,6 +122,7 @@ func selectApproval(conn *sqlite.Conn, tenant record.TenantID, id record.Approva
 				r.Proof = nil // what cannot be read proves nothing
 			}
 		}
+		r.Session = col.text()
 		a.Answers = append(a.Answers, r)
 		return col.err
 	}, tenant, id)

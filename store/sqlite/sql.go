@@ -47,9 +47,9 @@ const (
 	insertApproval      = `INSERT INTO approvals (` + approvalFields + `, audience, tool) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateApproval      = `UPDATE approvals SET state = ?, version = ?, changed = ? WHERE tenant = ? AND id = ?`
 	selectApprovalState = `SELECT state, version FROM approvals WHERE tenant = ? AND id = ?`
-	insertAnswer        = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof) VALUES (?,?,?,?,?,?,?,?,?,?)`
+	insertAnswer        = `INSERT INTO answers (tenant, approval, issuer, subject, word, note, groups, binding, at, proof, session) VALUES (?,?,?,?,?,?,?,?,?,?,?)`
 	selectAnswer        = `SELECT 1 FROM answers WHERE tenant = ? AND approval = ? AND issuer = ? AND subject = ?`
-	selectAnswers       = `SELECT issuer, subject, word, note, groups, binding, at, proof FROM answers WHERE tenant = ? AND approval = ? ORDER BY at, issuer, subject`
+	selectAnswers       = `SELECT issuer, subject, word, note, groups, binding, at, proof, session FROM answers WHERE tenant = ? AND approval = ? ORDER BY at, issuer, subject`
 
 	// The latest no stands for the effect.
 	insertRejection = `INSERT INTO rejections (tenant, lineage, effect, approval, note, at) VALUES (?,?,?,?,?,?)

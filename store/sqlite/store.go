@@ -42,6 +42,7 @@ type Store struct {
 	runs    *runCache
 
 	lineages *lineageCache
+	revoked  *revokedCache
 
 	closing sync.Once
 	closed  error
@@ -66,7 +67,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: o.Log, lock: lock, runs: newRunCache(), lineages: newLineageCache()}
+	s := &Store{log: o.Log, lock: lock, runs: newRunCache(), lineages: newLineageCache(), revoked: &revokedCache{}}
 	if err := s.open(ctx, path, o); err != nil {
 		_ = lock.Close()
 		return nil, record.Because(record.Unavailable, err, "the store %s cannot be opened", path)
@@ -93,7 +94,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	w, err := newWriter(conn, s.runs, s.lineages, o)
+	w, err := newWriter(conn, s.runs, s.lineages, s.revoked, o)
 	if err != nil {
 		return errors.Join(err, readers.Close(), conn.Close())
 	}

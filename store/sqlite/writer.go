@@ -41,6 +41,9 @@ type writer struct {
 
 	lineages      *lineageCache
 	freshLineages map[lineageKey]record.Lineage // lineages the open transaction wrote
+
+	revoked      *revokedCache
+	freshRevoked map[record.TenantID]record.Revocations // those that the open transaction changed
 }
 
 type counterKey struct {
@@ -80,9 +83,9 @@ func prepare(f record.Facts) prepared {
 	return p
 }
 
-func newWriter(conn *sqlite.Conn, runs *runCache, lineages *lineageCache, o Options) (*writer, error) {
+func newWriter(conn *sqlite.Conn, runs *runCache, lineages *lineageCache, revoked *revokedCache, o Options) (*writer, error) {
 	w := &writer{
-		conn: conn, log: o.Log, batch: o.Batch, pause: o.testOnlyPause, runs: runs, lineages: lineages,
+		conn: conn, log: o.Log, batch: o.Batch, pause: o.testOnlyPause, runs: runs, lineages: lineages, revoked: revoked,
 		in: make(chan *request, o.Batch), quit: make(chan struct{}), done: make(chan struct{}), broken: make(chan struct{}),
 	}
 	w.forget()
@@ -255,6 +258,7 @@ func (w *writer) forget() {
 	w.runs.clear()
 	w.freshLineages = make(map[lineageKey]record.Lineage)
 	w.lineages.clear()
+	w.freshRevoked = make(map[record.TenantID]record.Revocations)
 }
 
 // publish shows readers what the commit made true.
@@ -267,6 +271,7 @@ func (w *writer) publish() {
 		w.lineages.committed(k, l)
 		delete(w.freshLineages, k)
 	}
+	w.publishRevoked()
 	if len(w.counters) > 200_000 {
 		w.counters = make(map[counterKey]record.Level)
 	}
@@ -292,6 +297,9 @@ func (w *writer) loadGeneration() error {
 		ResultFunc: func(stmt *sqlite.Stmt) error { w.emitted.Store(stmt.ColumnInt64(0) != 0); return nil },
 	})
 	if err != nil {
+		return err
+	}
+	if err := w.loadRevoked(); err != nil {
 		return err
 	}
 	return sqlitex.Execute(w.conn, "SELECT coalesce(max(generation), 0) FROM activations", &sqlitex.ExecOptions{

@@ -65,6 +65,10 @@ func Run(t *testing.T, open Open) {
 		"Transcripts":      transcripts,
 		"Emissions":        emissions,
 		"Leases":           leases,
+		"Revocations":      revocations,
+		"RevokedRun":       revokedRun,
+		"RevokedAnswers":   revokedAnswers,
+		"RevocationFence":  revocationFence,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/placet-dev/placet/guard"
 )
 
@@ -186,6 +188,7 @@ func (l *line) send(req *nethttp.Request, body []byte, deadline time.Time) (resp
 	if body != nil {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
+	propagation.TraceContext{}.Inject(req.Context(), propagation.HeaderCarrier(req.Header)) // nothing without a span
 	resp, err = l.transport.RoundTrip(req)
 	if err == nil {
 		return resp, true, nil

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/mcphttp"
 )
@@ -98,6 +100,7 @@ func (r *remote) post(ctx context.Context, body *outgoing, q *request, c dispatc
 		}
 	}
 	c.Attach(req.Header)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // nothing without a span
 	resp, err := r.wire.rt.RoundTrip(req)
 	if err != nil {
 		// Our transport has written nothing before it reads the body, unless the
