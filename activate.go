@@ -16,104 +16,16 @@ import (
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	"github.com/placet-dev/placet/trust"
+	"github.com/placet-dev/placet/version"
 )
 
-// Reloaded is what reading the files again came to.
-type Reloaded struct {
-	Generation int64             // the number of the version that decides now
-	Version    string            // the digest of what was read
-	Changed    bool              // false: the files are what was active already
-	Registry   []registry.Change // what it changes
-	Layers     []string          // policy layers and decision points added, removed or changed
-}
-
-// Lines is the plan for people, one change a line.
-func (r Reloaded) Lines() []string {
-	out := make([]string, 0, len(r.Registry)+len(r.Layers))
-	for _, c := range r.Registry {
-		line := fmt.Sprintf("%s %s: %s", c.Direction, c.Subject, c.Detail)
-		if c.Place != "" {
-			line += " (" + c.Place + ")"
-		}
-		out = append(out, line)
-	}
-	return append(out, r.Layers...)
-}
-
-// Plan reads the files and says what activating them would change. It activates nothing.
-func (p *Placet) Plan(ctx context.Context) (Reloaded, error) {
-	p.reloading.Lock()
-	defer p.reloading.Unlock()
-	next, err := p.load(ctx)
-	if err != nil {
-		return Reloaded{}, err
-	}
-	r := p.plan(next)
-	r.Generation, _, err = p.store.Generation(ctx)
-	return r, err
-}
-
-// Reload reads registry and policy files again and activates them. On any error
-// the version before stays. planned is the version that a plan showed; when the
-// files have changed since, nothing is activated. Empty: whatever they are now.
-func (p *Placet) Reload(ctx context.Context, by record.Who, planned string) (Reloaded, error) {
-	r, err := p.reload(ctx, by, planned)
-	if err == nil && r.Changed && p.mcp != nil {
-		p.mcp.ToolsChanged()
-	}
-	return r, err
-}
-
-func (p *Placet) reload(ctx context.Context, by record.Who, planned string) (Reloaded, error) {
-	p.reloading.Lock()
-	defer p.reloading.Unlock()
-	next, err := p.load(ctx)
-	if err != nil {
-		return Reloaded{}, err
-	}
-	if planned != "" && planned != next.Digest {
-		return Reloaded{}, record.Errorf(record.Conflict, "the files have changed since the plan was made; plan again")
-	}
-	r := p.plan(next)
-	r.Generation, err = p.boundary.Activate(ctx, next, by)
-	return r, err
-}
-
-func (p *Placet) plan(next dispatch.Active) Reloaded {
-	now := p.boundary.Current()
-	if now == nil {
-		return Reloaded{Changed: true, Version: next.Digest, Registry: registry.Plan(nil, next.Registry)}
-	}
-	r := Reloaded{Version: next.Digest, Changed: now.Digest != next.Digest, Registry: registry.Plan(now.Registry, next.Registry)}
-	had := map[string]policy.Layer{}
-	for _, l := range now.Policy.Layers() {
-		had[l.Name()] = l
-	}
-	for _, l := range next.Policy.Layers() {
-		old, ok := had[l.Name()]
-		delete(had, l.Name())
-		switch {
-		case !ok:
-			r.Layers = append(r.Layers, "added layer "+l.Name())
-		case old.Mode() != l.Mode():
-			r.Layers = append(r.Layers, fmt.Sprintf("changed layer %s: mode is now %s", l.Name(), l.Mode()))
-		case old.Version() != l.Version():
-			r.Layers = append(r.Layers, "changed layer "+l.Name()+": its rules or data")
-		}
-	}
-	for name := range had {
-		r.Layers = append(r.Layers, "weakened: layer "+name+" is gone")
-	}
-	r.Layers = append(r.Layers, plannedPoints(now.Points, next.Points)...)
-	return r
-}
-
-// load reads what the configuration names: registry, locks and layers.
-func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
+// load reads what the configuration names: registry, locks and layers, from the disk or
+// from a stored version.
+func (p *Placet) load(ctx context.Context, from *version.Reader) (dispatch.Active, error) {
 	c := p.o.Config
 	snapshot, err := registry.Load(c.Registry, registry.Options{
 		Environment: c.Environment, Group: p.verifier.ResolveGroup, Principal: p.resolvePrincipal,
-		Declared: p.o.declared(), ReadFile: p.o.ReadFile, Measure: measured(ctx), Own: p.o.ownFiles(),
+		Declared: p.o.declared(), ReadFile: from.ReadFile, Measure: p.measure(ctx), Own: p.o.ownFiles(),
 	})
 	if err != nil {
 		// Whoever reloads may read what is wrong with the files.
@@ -125,7 +37,7 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	if err := p.checkPasskeys(snapshot); err != nil {
 		return dispatch.Active{}, err
 	}
-	layers, err := p.layers()
+	layers, err := p.layers(from)
 	if err != nil {
 		return dispatch.Active{}, err
 	}
@@ -137,9 +49,13 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	}
 	a := dispatch.Active{Registry: snapshot, Policy: set, Approver: p.approver, Environment: c.Environment}
 	digest := [][]byte{snapshot.Digest().Bytes(), []byte(c.Environment)}
+	parts := partsOf(snapshot)
+	parts.add("environment", []byte(c.Environment))
 	for _, l := range layers {
-		version := l.Version()
-		digest = append(digest, []byte(l.Name()), version[:], []byte(l.Mode()), fmt.Appendf(nil, "%v", l.For()))
+		made := l.Version()
+		of := [][]byte{[]byte(l.Name()), made[:], []byte(l.Mode()), fmt.Appendf(nil, "%v", l.For())}
+		digest = append(digest, of...)
+		parts.add("layer "+l.Name(), of...)
 		if l.Mode() == policy.Observe {
 			a.Overrides = append(a.Overrides, registry.Override{Setting: "mode", Subject: "policy layer " + l.Name(),
 				Detail: "observe: its verdicts are recorded, not applied", Place: c.File()})
@@ -151,6 +67,7 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	for _, d := range a.Points {
 		made := d.(*point)
 		digest = append(digest, []byte("decision point"), []byte(made.version))
+		parts.add("decision point "+made.config.Name, []byte(made.version))
 		if o, weak := made.override(c.File()); weak {
 			a.Overrides = append(a.Overrides, o)
 		}
@@ -162,6 +79,7 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 			}
 			a.OnlyRead[record.AgentID(agent.Key)] = true
 			digest = append(digest, []byte("only read"), []byte(agent.Key))
+			parts.add("agents."+agent.Key, []byte("only read"))
 		}
 	}
 	if d := c.Approvals.Default; d != nil {
@@ -172,24 +90,34 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 				return dispatch.Active{}, fmt.Errorf("approvals.default: %w", err)
 			}
 		}
-		digest = append(digest, fmt.Appendf(nil, "%v %v", d, a.Default.Part))
+		of := fmt.Appendf(nil, "%v %v", d, a.Default.Part)
+		digest = append(digest, of)
+		parts.add("approvals.default", of)
 	}
 	if a.People, err = p.statedPeople(); err != nil {
 		return dispatch.Active{}, err
 	}
 	if len(c.Identities) > 0 {
-		digest = append(digest, []byte("identities"), fmt.Appendf(nil, "%q", c.Identities))
+		of := fmt.Appendf(nil, "%q", c.Identities)
+		digest = append(digest, []byte("identities"), of)
+		parts.add("identities", of)
 		a.Overrides = append(a.Overrides, p.identityOverrides()...)
 	}
 	if len(c.Credentials) > 0 {
 		digest = append(digest, describe(c.Credentials))
+		parts.add("credentials", describe(c.Credentials))
 	}
 	if len(c.Providers) > 0 {
 		if err := p.checkProviders(snapshot); err != nil {
 			return dispatch.Active{}, err
 		}
 		digest = append(digest, []byte("providers"), describeProviders(c.Providers))
+		parts.add("providers", describeProviders(c.Providers))
 		a.Overrides = append(a.Overrides, providerOverrides(c)...)
+	}
+	if c.Policy.Sent != "" {
+		a.Overrides = append(a.Overrides, registry.Override{Setting: "sent", Subject: "policy",
+			Detail: "operators may activate registry and policy files that they send", Place: c.File()})
 	}
 	weak, err := checkQueries(snapshot)
 	if err != nil {
@@ -197,16 +125,19 @@ func (p *Placet) load(ctx context.Context) (dispatch.Active, error) {
 	}
 	a.Overrides = append(append(a.Overrides, snapshot.Overrides()...), weak...)
 	a.Digest = canon.Of("placet/active/1", digest...).String()
-	return a, nil
+	a.Parts = parts.list
+	readServerFiles(snapshot, from)
+	a.Files, err = version.Encode(from.Seen())
+	return a, err
 }
 
 // layers compiles the policy, each layer alone (rule H1).
-func (p *Placet) layers() ([]policy.Layer, error) {
+func (p *Placet) layers(from *version.Reader) ([]policy.Layer, error) {
 	var out []policy.Layer
 	for _, l := range p.o.Config.Policy.Layers {
 		files := rego.Files{}
 		for _, name := range l.Files {
-			read, err := rego.ReadFiles(name)
+			read, err := from.ReadTree(name, policyFiles)
 			if err != nil {
 				return nil, fmt.Errorf("policy layer %q: %w", l.Name, err)
 			}

@@ -49,7 +49,7 @@ func Check(ctx context.Context, o Options) (*Checked, error) {
 		return nil, err
 	}
 	c := &Checked{placet: p}
-	if c.active, err = p.load(ctx); err != nil {
+	if c.active, err = p.load(ctx, p.disk()); err != nil {
 		return nil, err
 	}
 	c.warned = slices.Clone(c.active.Registry.Warnings())

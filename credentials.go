@@ -143,6 +143,9 @@ func (p *Placet) checkCredentials(snapshot *registry.Snapshot) error {
 		}
 	}
 	for t := range snapshot.Tools() {
+		if problem := p.operatorsProblem(snapshot, t); problem != "" {
+			return record.Errorf(record.Invalid, "%s: tools.%s.reconcile.operators: %s", t.Place, t.Name, problem)
+		}
 		s, ok := snapshot.Server(t.Server)
 		if !ok || s.Credential == "" {
 			continue
@@ -154,6 +157,26 @@ func (p *Placet) checkCredentials(snapshot *registry.Snapshot) error {
 		}
 	}
 	return nil
+}
+
+// operatorsProblem says why operators cannot ask the tool that an entry reconciles
+// with: they have no token of a user that could be exchanged, and use nobody else's.
+func (p *Placet) operatorsProblem(snapshot *registry.Snapshot, t *registry.Tool) string {
+	if t.Reconcile == nil || !t.Reconcile.Operators {
+		return ""
+	}
+	other, _ := snapshot.Tool(t.Reconcile.Tool)
+	if other == nil {
+		return "" // quarantined: nobody asks it
+	}
+	s, _ := snapshot.Server(other.Server)
+	if s == nil || s.Credential == "" {
+		return ""
+	}
+	if profile, ok := p.profiles.Profile(s.Credential); ok && profile.ForCaller() {
+		return fmt.Sprintf("%s is called with credential profile %q, which exchanges its user's token; operators have none, so its callers alone can ask", other.Name, s.Credential)
+	}
+	return ""
 }
 
 func (p *Placet) credentialProblem(s *registry.Server) string {

@@ -25,6 +25,8 @@ var house = map[string][]string{
 	"yamlfile": {},
 	"verify":   {}, // what a tool server links: go-jose and the standard library
 
+	"version": {"canon", "record"}, // what decides, as files
+
 	"credential":            {"canon", "record"},
 	"credential/issuertest": {}, // tests only
 

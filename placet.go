@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/placet-dev/placet/alert"
@@ -119,7 +120,10 @@ type Placet struct {
 	metrics  *metrics.Metrics
 	traces   *traces // nil: nobody is told
 
+	beside    bool // it loads versions only to compare them
 	reloading sync.Mutex
+	tried     attempt
+	files     atomic.Pointer[activeFiles]
 	stop      context.CancelFunc
 	work      sync.WaitGroup
 	closing   sync.Once
@@ -170,8 +174,8 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.servers = OpenServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
-		Own: credentials{p.profiles}.own}, o.world())
+	p.servers = openServers(toolmcp.Options{Log: o.Log, Now: o.Clock, LookupEnv: o.LookupEnv, Version: o.Version,
+		Own: credentials{p.profiles}.own}, o.world(), p.held())
 	p.servers.local = handlers
 	var away dispatch.Delegations
 	if p.sources != nil {
@@ -183,12 +187,16 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	}
 	p.boundary, err = dispatch.New(dispatch.Options{Store: records, Invoker: p.servers, Clock: o.Clock,
 		Random: o.Random, Log: o.Log, Limits: o.limits(), Tracer: p.traces.tracer(), Signer: signer{p.signer}, Credentials: credentials{p.profiles}, Delegations: away, Passkeys: p.sealed(),
-		World: o.world()})
+		World: o.world(), Latest: p.latest(), Revoked: func(took time.Duration) {
+			if p.metrics != nil { // not before the doors are there
+				p.metrics.Revoked(took)
+			}
+		}})
 	if err != nil {
 		return nil, err
 	}
 	p.ingress = p.openIngress()
-	if _, err = p.reload(ctx, record.Who{System: "start"}, ""); err != nil {
+	if err = p.begin(ctx); err != nil {
 		return nil, err
 	}
 	if err = p.openNotices(); err != nil {
@@ -198,7 +206,7 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	p.metrics = metrics.New(metrics.Options{Records: p.store, Generation: p.boundary.Generation, Ignored: p.ignored.Counts, Clock: o.Clock, Log: o.Log,
-		Quarantined: func() int { return len(p.boundary.Current().Registry.Quarantined()) }})
+		Quarantined: p.quarantined})
 	if err = p.metrics.Begin(ctx); err != nil {
 		return nil, err
 	}
@@ -209,12 +217,17 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	p.stop = stop
 	p.work.Go(func() { p.boundary.Work(work) })
 	p.follow(work)
+	p.followVersions(work)
 	return p, nil
 }
 
 func (o Options) limits() dispatch.Limits {
 	c := o.Config
-	return dispatch.Limits{Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
+	depth := c.Runs.Depth
+	if depth == 0 {
+		depth = -1 // none: the boundary's own 0 is its default
+	}
+	return dispatch.Limits{Depth: depth, FanOut: int64(c.Runs.FanOut), Idle: c.Runs.Idle, TaintLasts: c.Runs.TaintLasts, CallsPerTurn: int64(c.Runs.CallsPerTurn),
 		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
 		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), OpenInTurn: int64(c.Runs.OpenInTurn), OpenOfOne: int64(c.Runs.OpenOfOne),
 		Quota:       record.Quota{Events: int64(max(c.Quota.Events-c.Quota.Reserve, 0)), Window: c.Quota.Per},
@@ -281,19 +294,21 @@ func (p *Placet) doors() error {
 		Boundary: p.boundary, Reader: p.store, Verifier: p.verifier, Ingress: p.ingress, Version: p.o.Version, Log: p.o.Log, Clock: p.o.Clock,
 		OAuth: resource, PublicURL: c.PublicURL,
 		Wait:      c.Approvals.Wait,
-		Overrides: func() []registry.Override { return p.boundary.Current().Overrides },
+		Overrides: p.overrides,
 		Ready:     p.ready,
 		Checked:   p.metrics.History,
 		History:   api.HistoryLimits{Bytes: int64(c.History.Bytes), Held: int64(c.History.Held)},
 		Reported:  lease.Result,
 		Evidence:  p.evidence(),
+		Versions:  api.Versions{Standing: p.standing, Compare: p.compare},
 		Reload: func(ctx context.Context, by string, order api.ReloadOrder) (api.Reloaded, error) {
-			read := func() (Reloaded, error) { return p.Reload(ctx, record.Who{Workload: by}, order.Version) }
+			o := orderOf(order)
+			do := func() (Reloaded, error) { return p.Enact(ctx, record.Who{Workload: by}, o) }
 			if order.Plan {
-				read = func() (Reloaded, error) { return p.Plan(ctx) }
+				do = func() (Reloaded, error) { return p.PlanOrder(ctx, o) }
 			}
-			r, err := read()
-			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines()}, err
+			r, err := do()
+			return api.Reloaded{Generation: r.Generation, Version: r.Version, Changed: r.Changed, Plan: r.Lines(), Voids: r.Voids}, err
 		},
 	}))
 	p.handler = front.Plain(p.ignored.Headers(p.traces.spanned(mux)))
@@ -307,8 +322,17 @@ func (p *Placet) ready(ctx context.Context) error {
 		return record.Errorf(record.Unavailable, "the store is broken; this process must be restarted")
 	default:
 	}
-	_, _, err := p.store.Generation(ctx)
-	return err
+	now, _, err := p.store.Generation(ctx)
+	switch {
+	case err != nil:
+		return err
+	case p.boundary.Ready() != nil:
+		// Which part differs is for operators.
+		return record.Because(record.Unavailable, p.boundary.Ready(), "this server does not decide by the active version, or the records hold what it does not know; /v1/versions and the log say more")
+	case now != p.boundary.Generation():
+		return record.Errorf(record.Unavailable, "version %d is active and not loaded here yet", now)
+	}
+	return nil
 }
 
 // Do proposes a call and dispatches it if it is allowed.

@@ -72,7 +72,7 @@ func Plant(ctx context.Context, o Options, tool string, tenant record.TenantID) 
 	if p.profiles, err = o.openProfiles(); err != nil {
 		return nil, err
 	}
-	active, err := p.load(ctx)
+	active, err := p.load(ctx, p.disk())
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,24 @@ type Servers struct {
 // OpenServers makes the ways to reach tools. world finds hosts, and says what of
 // Placet itself no tool may reach.
 func OpenServers(mcp toolmcp.Options, world guard.World) *Servers {
+	return openServers(mcp, world, held{})
+}
+
+// held are files of servers that are part of the active version, and not read from the
+// disk (rule H2); a zero one holds none.
+type held struct {
+	file   func(path string) ([]byte, bool)
+	folder func(path string) (map[string][]byte, bool)
+}
+
+func openServers(mcp toolmcp.Options, world guard.World, files held) *Servers {
 	s := &Servers{MCP: toolmcp.New(mcp)}
 	s.kinds = map[registry.Kind]reach{
 		registry.KindMCP:        s.MCP,
 		registry.KindFiles:      file.New(file.Options{Own: world.Files}),
-		registry.KindQueries:    query.New(query.Options{Own: world.Files}),
-		registry.KindLease:      lease.New(),
-		registry.KindOperations: toolhttp.New(toolhttp.Options{World: world, Now: mcp.Now, Log: mcp.Log, Version: mcp.Version}),
+		registry.KindQueries:    query.New(query.Options{Own: world.Files, Held: files.folder}),
+		registry.KindLease:      lease.New(files.file),
+		registry.KindOperations: toolhttp.New(toolhttp.Options{World: world, Now: mcp.Now, Log: mcp.Log, Version: mcp.Version, Held: files.file}),
 	}
 	return s
 }

@@ -342,6 +342,8 @@ func (r *Runs) Check(fail func(key, message string)) {
 	positive("proposals_open", r.ProposalsOpen > 0, "must be 1 or more")
 	positive("proposals_open_turn", r.OpenInTurn > 0, "must be 1 or more")
 	positive("proposals_open_principal", r.OpenOfOne > 0, "must be 1 or more")
+	positive("depth", r.Depth >= 0 && r.Depth <= 16, "must be 0 to 16")
+	positive("fan_out", r.FanOut > 0, "must be 1 or more")
 	checkMoney("money", r.Money, fail)
 }
 

@@ -100,7 +100,14 @@ type TLS struct {
 type Policy struct {
 	Timeout time.Duration `yaml:"timeout" default:"50ms" doc:"How long each layer may take; slower, broken or silent denies."`
 	Layers  []Layer       `yaml:"layers" doc:"Every layer whose for fits is asked; the most restrictive verdict wins."`
+	Sent    Sent          `yaml:"sent" doc:"accepted: operators may activate registry and policy files that they send, and so say what this server runs and reaches."`
 }
+
+// Sent is whether operators may activate files that they send.
+type Sent string
+
+// Choices are its values.
+func (Sent) Choices() []string { return []string{"accepted"} }
 
 // Layer is one policy.
 type Layer struct {
@@ -285,9 +292,8 @@ type Runs struct {
 	OpenOfOne     int           `yaml:"proposals_open_principal" default:"500" doc:"Those of one principal, in all lineages, that are open at the same time."`
 	TurnsPerRun   int           `yaml:"turns_per_run" doc:"Turns in one run, those after an approval too; 0 means no limit."`
 	Money         Money         `yaml:"money" doc:"Money in one run and its children, by currency, such as EUR: \"500\". Where it is given, a currency that it does not name may not be spent."`
-
-	Depth  yamlfile.Later `yaml:"depth" doc:"Child runs inside one another."`
-	FanOut yamlfile.Later `yaml:"fan_out" doc:"Child runs of one run."`
+	Depth         int           `yaml:"depth" default:"2" doc:"How deep child runs lie below one another; 0 means that runs open none."`
+	FanOut        int           `yaml:"fan_out" default:"8" doc:"Child runs of one run that live at the same time."`
 }
 
 // Money is amounts by currency.

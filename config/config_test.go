@@ -117,7 +117,7 @@ func TestProblems(t *testing.T) {
 		{"delegation without client", issuer("tenant: a, delegation: {max: 1h}"), "placet.yaml:5:65: issuers[0].delegation.client_id: is needed: this server's name at the issuer\nplacet.yaml:5:65: issuers[0].delegation.client_secret: or private_key is needed, exactly one of the two"},
 		{"long delegation", issuer("tenant: a, delegation: {client_id: p, client_secret: env:A, max: 8760h}"), "placet.yaml:5:114: issuers[0].delegation.max: must be at least 1m and at most 720h"},
 		{"workload's key itself", with("workloads: {a: {key: plk_abc, permissions: [vouch]}}"), "placet.yaml:5:17: workloads.a.key: wants a reference to a secret, env:NAME or file:PATH, never the secret itself"},
-		{"workload's permission", with("workloads: {a: {key: env:A, permissions: [approve]}}"), "placet.yaml:5:43: workloads.a.permissions[0]: wants one of propose, vouch, read, operate"},
+		{"workload's permission", with("workloads: {a: {key: env:A, permissions: [approve]}}"), "placet.yaml:5:43: workloads.a.permissions[0]: wants one of propose, vouch, read, operate, operate_all"},
 		{"workload's permission twice", with("workloads: {a: {key: env:A, permissions: [read, read]}}"), "placet.yaml:5:29: workloads.a.permissions: lists read twice"},
 		{"workload's name", with("workloads: {A b: {key: env:A, permissions: [read]}}"), "placet.yaml:5:1: workloads: a name is lower-case letters, digits and _ . -, and starts with a letter"},
 		{"workload's end", with("workloads: {a: {key: env:A, permissions: [read], expires: 2027-01-31}}"), "placet.yaml:5:50: workloads.a.expires: wants a time such as 2027-01-31T12:00:00Z"},
@@ -195,7 +195,7 @@ func TestProblems(t *testing.T) {
 func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	for _, path := range []string{
 		"trusted_proxies", "delegation", "retention",
-		"schedules", "checkpoint", "sandbox", "egress", "same_user", "runs.depth", "runs.fan_out",
+		"schedules", "checkpoint", "sandbox", "egress", "same_user",
 		"calls.record_arguments", "calls.retention",
 	} {
 		src := minimal

@@ -91,6 +91,7 @@ func (b *Boundary) TransferRun(ctx context.Context, c identity.Caller, id record
 	})
 	if err == nil {
 		b.stopRunning(ctx, run)
+		b.stopBelow(ctx, run, run.Active)
 		b.withdraw(ctx, had)
 	}
 	return run, err
@@ -166,7 +167,12 @@ func (b *Boundary) startAway(ctx context.Context, l Loaded, now time.Time) (agai
 	if b.waiting.has(l.Call.ID) {
 		return now.Add(awayPause)
 	}
-	if b.leases(l.Call.Tool.Name) {
+	switch {
+	case l.Call.State == record.Unknown:
+		if at, ok := b.looksAt(l.Call); !ok || now.Before(at) {
+			return at
+		}
+	case b.leases(l.Call.Tool.Name):
 		return time.Time{} // it runs where its caller is
 	}
 	start, again := b.away.begin(l.Call.ID, now)
@@ -253,7 +259,10 @@ func (b *Boundary) runAway(ctx context.Context, l Loaded) time.Time {
 		case err != nil:
 			continue
 		}
-		a, err := b.decideAgain(ctx, caller, l, b.clock(), record.RouteDelegate, nil)
+		if l.Call.State == record.Unknown {
+			return b.reconcileAway(ctx, caller, l)
+		}
+		a, err := b.decideAgain(ctx, caller, l, again{at: b.clock(), route: record.RouteDelegate}, nil)
 		switch {
 		case err == nil && a.State().Waiting():
 			return earliest(a.Retry, later)
@@ -286,7 +295,8 @@ func (b *Boundary) standIn(ctx context.Context, l Loaded) (identity.Caller, Load
 	switch {
 	case err != nil:
 		return identity.Caller{}, l, record.Because(record.Unavailable, err, "the store does not answer")
-	case l.Call.State != record.ApprovalPending || !l.Run.Live() || l.Run.Delegation == nil || !now.Before(l.Call.Expires):
+	case !l.Run.Live() || l.Run.Delegation == nil,
+		l.Call.State != record.Unknown && (l.Call.State != record.ApprovalPending || !now.Before(l.Call.Expires)):
 		return identity.Caller{}, l, errMoved
 	case !l.Run.Delegation.Live(now):
 		return identity.Caller{}, l, errDelegationOver
@@ -327,7 +337,12 @@ func (b *Boundary) standInRefused(ctx context.Context, l Loaded, cause error) ti
 	}
 	reason := record.Reason{Rule: "delegation", Verdict: record.Deny, Code: record.CodeCannotDecide, Private: cause.Error()}
 	gone := record.KindOf(cause) != record.Unavailable && ctx.Err() == nil
-	if gone {
+	switch {
+	case l.Call.State == record.Unknown && !gone:
+		return later
+	case l.Call.State == record.Unknown:
+		return b.endDelegation(ctx, l.Run, "its source says that the authority is gone", later)
+	case gone:
 		reason.Code = record.CodeRevoked
 	}
 	step := record.Step{At: now, Who: record.Who{System: "delegation"}, Route: record.RouteDelegate, Decision: record.Decision{

@@ -87,13 +87,19 @@ func (d *directory) set(change func(*directory)) {
 
 // absent runs a test in which time passes while the caller is away.
 func absent(t *testing.T, test func(t *testing.T, s *scene, d *directory, pass func(time.Duration))) {
+	absentAt(t, newScene, func(s *scene, d *directory, pass func(time.Duration)) { test(s.t.(*testing.T), s, d, pass) })
+}
+
+// absentAt is absent at another kind of scene.
+func absentAt[S interface{ scene() *scene }](t *testing.T, open func(testing.TB, ...func(*scene)) S, test func(at S, d *directory, pass func(time.Duration))) {
 	synctest.Test(t, func(t *testing.T) {
 		var d *directory
-		s := newScene(t, func(s *scene) { d = newDirectory(s); s.delegations = d })
+		at := open(t, func(s *scene) { d = newDirectory(s); s.delegations = d })
+		s := at.scene()
 		ctx, stop := context.WithCancel(s.ctx)
 		done := make(chan struct{})
 		go func() { s.Work(ctx); close(done) }()
-		test(t, s, d, func(by time.Duration) {
+		test(at, d, func(by time.Duration) {
 			synctest.Wait()
 			s.clock.pass(by)
 			time.Sleep(31 * time.Second) // the bubble's time: the clock looks at least this often
@@ -106,6 +112,8 @@ func absent(t *testing.T, test func(t *testing.T, s *scene, d *directory, pass f
 		}
 	})
 }
+
+func (s *scene) scene() *scene { return s }
 
 // delegated proposes a call that a person must decide, in a run that holds a delegation.
 func (s *scene) delegated(arguments string) dispatch.Answer {

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -33,8 +32,14 @@ type Options struct {
 	Credentials Credentials // what servers are called with; nil: calls to servers that need one are denied
 	Delegations Delegations // of callers who are away; nil: their calls wait
 
+	// Latest loads the version that the store says is active, where another process
+	// activated it, and makes it decide by [Boundary.Adopt]; nil: nobody else activates.
+	Latest func(context.Context) error
+
 	World    guard.World // what guards may look at; its zero value resolves no name
 	Passkeys Passkeys    // that people sign with; nil: a rule that demands one is never met
+
+	Revoked func(took time.Duration) // told of every revocation, from the command to when nothing more starts; nil: nobody is
 }
 
 // Limits are the bounds of runs and proposals; the zero value of a field means
@@ -49,6 +54,8 @@ type Limits struct {
 	OpenOfOne     int64         // of a principal, in all its lineages; 500
 	Quota         record.Quota  // of a tenant's events; the zero value is none
 	TurnsPerRun   int64         // 0: no limit
+	Depth         int           // of runs below one another; 2, and none below 0
+	FanOut        int64         // live child runs of one run; 8
 	MoneyPerRun   Money         // nil: no limit
 	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
 	CallExpires   time.Duration // 1 h
@@ -77,6 +84,10 @@ func (l Limits) withDefaults() Limits {
 	num(&l.ProposalsOpen, 100)
 	num(&l.OpenInTurn, 100)
 	num(&l.OpenOfOne, 500)
+	num(&l.FanOut, 8)
+	if l.Depth == 0 {
+		l.Depth = 2
+	}
 	if l.ArgumentBytes <= 0 {
 		l.ArgumentBytes = 1 << 20
 	}
@@ -109,6 +120,9 @@ type Active struct {
 	Environment string
 	Digest      string              // of everything here that decides
 	Overrides   []registry.Override // settings that weaken a default; each becomes an event (rule H7)
+
+	Files []byte        // what the version is made of, so that it can be loaded again; nil: it cannot
+	Parts []record.Part // what Digest is made of
 }
 
 // DefaultRule is approvals.default of the configuration.
@@ -143,18 +157,21 @@ type Boundary struct {
 	world       guard.World
 	passkeys    Passkeys
 
-	now     atomic.Pointer[active] // nil: nothing is active, everything denies
-	pins    pinCache
-	indexes indexes
-	waiting waiting
-	moves   moves
-	running sync.Map // record.CallID to the attempt in this process
-	away    away
-	wake    chan struct{} // the clock has something earlier to do
-	asleep  atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
+	now      atomic.Pointer[active] // nil: nothing is active, everything denies
+	standing standing
+	latest   func(context.Context) error
+	pins     pinCache
+	indexes  indexes
+	waiting  waiting
+	moves    moves
+	running  sync.Map // record.CallID to the attempt in this process
+	away     away
+	wake     chan struct{} // the clock has something earlier to do
+	asleep   atomic.Int64  // until when the clock sleeps, in Unix nanoseconds
 
 	ignoredVouch atomic.Int64
 	quota        refusals
+	onRevoked    func(time.Duration)
 }
 
 // New makes a boundary. Until Activate, it denies everything.
@@ -166,56 +183,20 @@ func New(o Options) (*Boundary, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Boundary{
-		store: o.Store, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, spans: newSpans(o.Tracer),
+		latest: o.Latest, invoker: o.Invoker, random: o.Random, log: o.Log, signer: o.Signer, passkeys: o.Passkeys, spans: newSpans(o.Tracer),
 		credentials: o.Credentials, delegations: o.Delegations, world: o.World,
 		limits: o.Limits.withDefaults(), wake: make(chan struct{}, 1),
 		// What is recorded is what is read back: stores keep microseconds.
 		clock: func() time.Time { return o.Clock().UTC().Truncate(time.Microsecond) },
 	}
+	if b.onRevoked = o.Revoked; b.onRevoked == nil {
+		b.onRevoked = func(time.Duration) {}
+	}
+	b.store = watchful{o.Store, b.meet}
 	b.pins.known = make(map[string]pinned)
 	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]bool)
 	b.waiting.calls = make(map[record.CallID][]chan struct{})
 	return b, nil
-}
-
-// Activate makes a version the one that decides. It is durable on return, and
-// every reservation is then made under it or refused (rules C3, H2). On any error
-// the version before stays.
-func (b *Boundary) Activate(ctx context.Context, a Active, who record.Who) (int64, error) {
-	next := &active{Active: a, parts: make(map[string]record.ApprovalPart)}
-	for t := range a.Registry.Tools() {
-		if len(t.Approval.Approvers) == 0 {
-			continue
-		}
-		part := record.ApprovalPart{From: "registry", Quorum: max(t.Approval.Quorum, 1)}
-		for _, ref := range t.Approval.Approvers {
-			if err := a.Approver(ref, &part); err != nil {
-				return 0, record.Errorf(record.Invalid, "%s: approver %q: %w", t.Place, ref, err)
-			}
-		}
-		next.parts[t.Name] = part
-	}
-	have, digest, err := b.store.Generation(ctx)
-	if err != nil {
-		return 0, err
-	}
-	next.generation = have
-	if digest != a.Digest {
-		next.generation = have + 1
-		var overrides []string
-		for _, o := range a.Overrides {
-			overrides = append(overrides, fmt.Sprintf("%s: %s: %s (%s)", o.Subject, o.Setting, o.Detail, o.Place))
-		}
-		change, err := record.Activate(record.Activation{From: have, To: have + 1, Digest: a.Digest, Who: who, At: b.clock()}, overrides)
-		if err != nil {
-			return 0, err
-		}
-		if err := b.apply(ctx, change); err != nil {
-			return 0, err
-		}
-	}
-	b.now.Store(next)
-	return next.generation, nil
 }
 
 // Current is the version that decides now, or nil.
@@ -245,6 +226,8 @@ func (b *Boundary) apply(ctx context.Context, c record.Change) error {
 	if err == nil {
 		b.moved(c.Facts())
 		b.moves.tell()
+	} else {
+		b.otherVersion(ctx, refusal(err))
 	}
 	return err
 }

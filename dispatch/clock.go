@@ -30,6 +30,9 @@ func (b *Boundary) Work(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := b.workOnce(ctx)
+		if over := b.endOver(ctx); !over.IsZero() && (next.IsZero() || over.Before(next)) {
+			next = over
+		}
 		if again := b.dispatchAway(ctx); !again.IsZero() && (next.IsZero() || again.Before(next)) {
 			next = again
 		}

@@ -58,6 +58,9 @@ func (b *Boundary) Explain(ctx context.Context, p Proposal) (Explanation, error)
 	if err := e.candidate(&p, arguments, nil, blank); err != nil {
 		return Explanation{}, err
 	}
+	if err := e.climb(ctx); err != nil {
+		return deny(record.CodeCannotDecide, "the store does not answer"), nil
+	}
 	var x Explanation
 	if tool, ok := a.Registry.Tool(p.Tool); ok {
 		e.normalise(tool)

@@ -142,7 +142,7 @@ func (b *Boundary) heartbeat(ctx context.Context, c identity.Caller, l Loaded, a
 	}
 	beat := Beat{Call: call.ID, Attempt: attempt, Ends: call.Lease}
 	tool, ok := b.current(call)
-	if !ok || !l.Run.Live() || !b.admits(c, call.Tool.Name) || b.stopped(ctx, call) {
+	if !ok || !l.Run.Live() || l.Run.Over(now) || !b.admits(c, call.Tool.Name) || b.stopped(ctx, call) {
 		beat.Stop = true
 		return beat, nil
 	}
@@ -379,6 +379,17 @@ type Unleased struct{ *Boundary }
 func (u Unleased) Tools(ctx context.Context, c identity.Caller) []*registry.Tool {
 	var out []*registry.Tool
 	for _, t := range u.Boundary.Tools(ctx, c) {
+		if !u.leases(t.Name) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// EntriesUnder are those of [Boundary.EntriesUnder] that Placet calls itself.
+func (u Unleased) EntriesUnder(ctx context.Context, c identity.Caller, runLabel string, m registry.Method) []*registry.Tool {
+	var out []*registry.Tool
+	for _, t := range u.Boundary.EntriesUnder(ctx, c, runLabel, m) {
 		if !u.leases(t.Name) {
 			out = append(out, t)
 		}

@@ -22,16 +22,22 @@ const day = 24 * time.Hour
 // admits reports whether a caller may know of a tool now; where only the scope is
 // missing, which.
 func (a *active) admits(t *registry.Tool, c identity.Caller) (missingScope string, ok bool) {
-	if !t.Read && a.OnlyRead[c.Owner().Agent] {
+	return a.admitsAs(t, c.Owner(), c)
+}
+
+// admitsAs is admits for an owner in the caller's place, with what the caller's issuer
+// says of them.
+func (a *active) admitsAs(t *registry.Tool, owner record.Owner, c identity.Caller) (missingScope string, ok bool) {
+	if !t.Read && a.OnlyRead[owner.Agent] {
 		return "", false
 	}
 	if t.Completes != nil {
 		// Whoever may not have a prompt may not have its arguments completed.
-		if scope, ok := a.admits(t.Completes, c); !ok {
+		if scope, ok := a.admitsAs(t.Completes, owner, c); !ok {
 			return scope, false
 		}
 	}
-	return t.Admits(c.Owner(), c.Scopes(), c.Groups())
+	return t.Admits(owner, c.Scopes(), c.Groups())
 }
 
 // spending is what a call costs, as far as it is known before it runs.

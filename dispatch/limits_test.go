@@ -106,6 +106,7 @@ func TestRule_E4_MoneyIsHeldWhileUnknown(t *testing.T) {
 	unknown := s.wants(s.do(anna, "transfer", `{"order":"EUR","amount":70}`), record.Allow, record.CodeOutcomeUnknown, record.Unknown)
 	s.desk.on(nil)
 	s.wants(s.do(anna, "transfer", `{"order":"EUR","amount":31}`), record.Deny, record.CodeLimitReached, record.Proposed)
+	s.clock.pass(time.Minute) // its lease is over, and with it all that could still happen
 	if _, err := s.Reconcile(s.ctx, s.operator(), "acme", unknown.Call.ID, record.Failed, "the bank's own list has no such transfer"); err != nil {
 		t.Fatal(err)
 	}

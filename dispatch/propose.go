@@ -91,6 +91,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	if a == nil {
 		return b.undecided(p.Tool, "nothing is active"), nil
 	}
+	if err := b.Ready(); err != nil {
+		return b.undecided(p.Tool, err.Error()), nil
+	}
 	if !toolName(p.Tool) {
 		return b.refuse(ctx, p.Caller, now, "", record.CodeNotAvailable, "a tool name of another form")
 	}
@@ -115,6 +118,9 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 	if err := e.candidate(p, arguments, input, blank); err != nil {
 		return Answer{}, err
 	}
+	if err := e.climb(ctx); err != nil {
+		return b.undecided(p.Tool, err.Error()), nil
+	}
 	if stale := p.staleTurn(run); stale != "" {
 		return b.refuse(ctx, p.Caller, now, p.Tool, record.CodeCanceled, stale)
 	}
@@ -137,8 +143,10 @@ func (b *Boundary) once(ctx context.Context, p *Proposal, dispatch bool) (Answer
 			if e.prior, err = b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence); err != nil {
 				return b.undecided(p.Tool, err.Error()), nil
 			}
-			if answer, done, err := b.known(ctx, e, tool, p, dispatch); done || err != nil {
-				return answer, err
+			if e.mayBeKnown(tool) {
+				if answer, done, err := b.known(ctx, e, tool, p, dispatch); done || err != nil {
+					return answer, err
+				}
 			}
 		}
 	}
@@ -194,6 +202,8 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 	case route != "":
 	case e.run.Replays != "":
 		route = record.RouteReplay
+	case e.run.Parent != "":
+		route = record.RouteDelegate // its source is what it can show itself (rule A2)
 	case source != record.Direct:
 		route = record.RouteModel
 	default:
@@ -203,7 +213,7 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 		Owner: p.Caller.Owner(), ID: id, Run: e.run.ID, Lineage: e.run.Lineage, Turn: e.run.Turn,
 		Tool: record.ToolRef{Name: p.Tool}, Arguments: arguments, Input: input, BlankArguments: blank,
 		Digest: record.ArgumentDigest(arguments, input), Occurrence: occurrence, Source: source, Route: route,
-		Purpose: p.Purpose, Edits: p.Edits, Attempts: 1, Proposed: e.now, Changed: e.now, Expires: e.now.Add(e.b.limits.CallExpires),
+		Purpose: p.Purpose, Edits: p.Edits, Attempts: 1, Proposed: e.now, Changed: e.now, Expires: e.until(e.now.Add(e.b.limits.CallExpires)),
 	}
 	return nil
 }
@@ -228,7 +238,7 @@ func (e *evaluation) identify(t *registry.Tool) {
 		c.Occurrence = string(c.ID) // every read is an occurrence of its own (rule A5)
 	}
 	switch t.Retry {
-	case registry.RetrySafe, registry.RetryIdempotent:
+	case registry.RetrySafe, registry.RetryIdempotent, registry.RetryReconcile:
 		c.Attempts = 3
 	}
 }
@@ -268,6 +278,9 @@ func (p *Proposal) staleTurn(run record.Run) string {
 func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool, p *Proposal, dispatch bool) (Answer, bool, error) {
 	if same := e.prior.Same; same != nil {
 		switch {
+		case same.Owner != e.call.Owner:
+			answer, err := b.refuse(ctx, p.Caller, e.now, p.Tool, record.CodeInvalidArguments, "this occurrence was stated for a call of another agent in the lineage")
+			return answer, true, err
 		case same.Effect != e.call.Effect || same.Digest != e.call.Digest:
 			answer, err := b.refuse(ctx, p.Caller, e.now, p.Tool, record.CodeInvalidArguments,
 				"this occurrence was stated for a call with other arguments: "+string(same.ID))
@@ -280,12 +293,12 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 	}
 	if equal := e.prior.Equal; equal != nil {
 		// An edit is a new proposal (rule A10), unless it is this one sent again.
-		if equal.Digest == e.call.Digest || equal.State.Waiting() && e.call.Edits == "" {
+		if own := equal.Owner == e.call.Owner; own && (equal.Digest == e.call.Digest || equal.State.Waiting() && e.call.Edits == "") {
 			answer, err := b.resume(ctx, p.Caller, equal.ID, dispatch, p.Progress)
 			return answer, true, err
 		}
-		// Another digest while the effect is unsettled (rule A8), or an edit that keeps
-		// the effect, is a call of its own.
+		// Another digest while the effect is unsettled (rule A8), an edit that keeps the
+		// effect, or another agent's call in the lineage, is a call of its own.
 		e.call.Occurrence = e.call.Occurrence + "#" + string(e.call.ID)
 	}
 	if done := e.prior.Done; done != nil && e.call.Occurrence == "" && tool.Repeat.Answer == registry.RepeatReturn && e.repeats(done) {
@@ -350,7 +363,7 @@ func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, di
 
 // step is what the constructors need of this evaluation.
 func (e *evaluation) step(d record.Decision) record.Step {
-	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, OpenTurn: e.b.limits.OpenInTurn, OpenBy: e.b.limits.OpenOfOne, Route: e.route}
+	return record.Step{At: e.now, Who: e.call.By(), Premise: e.premise(), Decision: d, OpenCap: e.b.limits.ProposalsOpen, OpenTurn: e.b.limits.OpenInTurn, OpenBy: e.b.limits.OpenOfOne, Route: e.route, Evidence: e.proof}
 }
 
 // record applies a change that dispatches nothing and answers with what it made.
@@ -452,7 +465,7 @@ func (b *Boundary) hold(ctx context.Context, e *evaluation, d record.Decision, e
 		return Answer{}, err
 	}
 	d.Rule.Preview = shown.Digest()
-	expires := e.now.Add(d.Rule.Expires)
+	expires := e.until(e.now.Add(d.Rule.Expires))
 	e.call.Binding = record.BindingOf(e.call, d.Rule, expires, d.DecidedBy)
 	if e.call.EffectText == "" {
 		e.call.EffectText = e.tool.Effect.Render(e.call.Arguments)

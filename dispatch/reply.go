@@ -190,39 +190,3 @@ func counting(rule record.ApprovalRule, groups []record.Group) []record.Group {
 	}
 	return out
 }
-
-// Reconcile settles an unknown call with evidence, by an operator of its tenant.
-func (b *Boundary) Reconcile(ctx context.Context, o identity.Operator, tenant record.TenantID, id record.CallID, to record.State, evidence string) (record.Call, error) {
-	switch {
-	case !o.Valid():
-		return record.Call{}, record.Errorf(record.Forbidden, "reconciling needs the operate permission")
-	case o.Tenant() != tenant:
-		return record.Call{}, record.Errorf(record.NotFound, "there is no call %q here", id)
-	case to != record.Succeeded && to != record.Failed:
-		return record.Call{}, record.Errorf(record.Invalid, "an outcome is %q or %q", record.Succeeded, record.Failed)
-	case evidence == "" || len(evidence) > maxNote:
-		return record.Call{}, record.Errorf(record.Invalid, "state the evidence, in at most %d bytes", maxNote)
-	}
-	l, err := b.store.Call(ctx, tenant, id)
-	if err != nil {
-		return record.Call{}, err
-	}
-	if l.Call.State != record.Unknown {
-		return record.Call{}, record.Errorf(record.Conflict, "the call is %s; only an unknown outcome is reconciled", l.Call.State)
-	}
-	out := record.Outcome{Sent: true, By: o.Name(), Evidence: evidence}
-	if l.Call.Outcome != nil {
-		out.Result, out.Digest, out.Detail = l.Call.Outcome.Result, l.Call.Outcome.Digest, l.Call.Outcome.Detail
-	}
-	if to == record.Failed {
-		out.Code = record.CodeFailed
-	}
-	change, err := record.Settle(l.Call, to, out, record.Step{At: b.clock(), Who: record.Who{Workload: o.Name()}}, record.ByReconcile)
-	if err != nil {
-		return record.Call{}, err
-	}
-	if err := b.apply(ctx, change); err != nil {
-		return record.Call{}, err
-	}
-	return change.Facts().Call.After, nil
-}

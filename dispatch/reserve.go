@@ -14,6 +14,9 @@ import (
 // durably; then answer. rest is the approval the call rests on, void one that the
 // call no longer needs.
 func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, rest, void *record.Approval, progress func(json.RawMessage)) (Answer, error) {
+	if err := b.Ready(); err != nil {
+		return b.undecided(e.tool.Name, err.Error()), nil
+	}
 	if e.held() {
 		return b.holdBack(ctx, e, d)
 	}
@@ -35,14 +38,15 @@ func (b *Boundary) run(ctx context.Context, e *evaluation, d record.Decision, re
 		return b.undecided(e.tool.Name, err.Error()), nil
 	}
 	step.Holder = holder
-	lease := e.now.Add(e.tool.Timeout + leaseSlack)
+	timeout := e.timeout()
+	lease := e.now.Add(timeout + leaseSlack)
 	change, err := record.Reserve(e.call, step, lease, rest, void)
 	if err != nil {
 		return Answer{}, err
 	}
 	// The deadline starts before the reservation, so that it ends before the lease
 	// does however long the commit takes (rule E5).
-	deadline := time.Now().Add(e.tool.Timeout)
+	deadline := time.Now().Add(timeout)
 	if err := b.apply(ctx, change); err != nil {
 		switch r := refusal(err); {
 		case overQuota(err):

@@ -108,8 +108,11 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 		a := b.fromRecord(c, record.CodeInProgress)
 		return a, nil
 	case record.Unknown:
-		if ok, _ := b.retryable(c); !ok || !dispatch {
+		switch ok, _ := b.retryable(c); {
+		case !dispatch:
 			return b.fromRecord(c, record.CodeOutcomeUnknown), nil
+		case !ok:
+			return b.reconcile(ctx, caller, l, "", progress)
 		}
 	case record.Proposed, record.ApprovalPending, record.DispatchAuthorized:
 		if !l.Run.Live() {
@@ -124,7 +127,7 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 	if !dispatch {
 		return waitingAnswer(l), nil
 	}
-	return b.decideAgain(ctx, caller, l, now, "", progress)
+	return b.decideAgain(ctx, caller, l, again{at: now}, progress)
 }
 
 // admits reports whether a caller may call a tool now, as far as the registry says.
@@ -162,14 +165,23 @@ func (b *Boundary) withheld(ctx context.Context, caller identity.Caller, c recor
 	return answer, true, err
 }
 
-// decideAgain evaluates a call that exists anew and moves it. route is how it got
-// here, where that is not how it was proposed.
-func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Loaded, now time.Time, route record.Route, progress func(json.RawMessage)) (Answer, error) {
+// again is how a call that exists comes to be decided anew.
+type again struct {
+	at    time.Time
+	route record.Route // how it got here, where that is not how it was proposed
+	proof string       // that nothing happened, of an unknown call that is tried again for it (rule E2)
+}
+
+// decideAgain evaluates a call that exists anew and moves it.
+func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Loaded, how again, progress func(json.RawMessage)) (Answer, error) {
 	a := b.now.Load()
 	if a == nil {
 		return b.undecided(l.Call.Tool.Name, "nothing is active"), nil
 	}
-	e := &evaluation{b: b, a: a, caller: caller, now: now, run: l.Run, call: l.Call, route: route}
+	e := &evaluation{b: b, a: a, caller: caller, now: how.at, run: l.Run, call: l.Call, route: how.route, proof: how.proof}
+	if err := e.climb(ctx); err != nil {
+		return b.undecided(e.call.Tool.Name, err.Error()), nil
+	}
 	if !l.Call.Tool.ReadOnly {
 		prior, err := b.store.Prior(ctx, e.call.Tenant, e.call.Lineage, e.call.Effect, e.call.Occurrence)
 		if err != nil {

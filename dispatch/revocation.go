@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type CaughtCall struct {
 // reservation that was not durable before is refused. What runs already is asked to
 // stop and finishes as it finishes; the revocation lists it.
 func (b *Boundary) Revoke(ctx context.Context, o identity.Operator, order RevokeOrder) (record.Revocation, error) {
+	began := time.Now()
 	r, run, err := b.revocation(ctx, o, order)
 	if err != nil {
 		return record.Revocation{}, err
@@ -49,6 +51,7 @@ func (b *Boundary) Revoke(ctx context.Context, o identity.Operator, order Revoke
 		return record.Revocation{}, err
 	}
 	b.stopRevoked(ctx)
+	b.onRevoked(time.Since(began))
 	b.withdraw(ctx, run.Delegation)
 	made, err := b.store.Revocation(ctx, r.Tenant, r.ID)
 	if err != nil {
@@ -227,6 +230,13 @@ func (b *Boundary) Revocation(ctx context.Context, tenant record.TenantID, id re
 		err = noRevocation(id)
 	}
 	return r, err
+}
+
+// Revocations lists what is revoked now in a tenant and everywhere.
+func (b *Boundary) Revocations(ctx context.Context, tenant record.TenantID) ([]record.Revocation, error) {
+	rs, err := b.store.Revocations(ctx, tenant)
+	now := b.clock()
+	return slices.DeleteFunc(slices.Clone(rs.List), func(r record.Revocation) bool { return !r.Live(now) }), err
 }
 
 // Caught says what became of the attempts that a revocation asked to stop: those of a

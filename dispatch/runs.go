@@ -23,8 +23,12 @@ func (b *Boundary) runFor(ctx context.Context, p *Proposal, now time.Time) (reco
 	}
 	if record.ValidID("run", p.RunLabel) {
 		// A door that knows only labels: the caller's own run, if it is one (rule B2).
-		if run, err := b.ownRun(ctx, p.Caller, record.RunID(p.RunLabel)); err == nil && run.Live() {
+		switch run, err := b.ownRun(ctx, p.Caller, record.RunID(p.RunLabel)); {
+		case err == nil && run.Live():
 			return run, nil
+		case err == nil && run.Parent != "":
+			// What was given to a child run is not done in another one instead (rule B4).
+			return run, record.Errorf(record.Conflict, "the run %q has ended", p.RunLabel)
 		}
 	}
 	run, err := b.store.LiveRun(ctx, owner, p.RunLabel)
@@ -130,9 +134,10 @@ func (b *Boundary) foreign(ctx context.Context, c identity.Caller, what string) 
 	}
 }
 
-// Run returns a run of the caller, with the state a reader sees.
+// Run returns a run of the caller, or one below a run of theirs, with the state a
+// reader sees.
 func (b *Boundary) Run(ctx context.Context, c identity.Caller, id record.RunID) (record.Run, string, error) {
-	run, err := b.ownRun(ctx, c, id)
+	run, err := b.heldRun(ctx, c, id)
 	if err != nil {
 		return run, "", err
 	}
@@ -181,6 +186,7 @@ func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.R
 			return run, err
 		}
 		if err = b.apply(ctx, change); err == nil {
+			b.stopBelow(ctx, run, change.Facts().At)
 			return change.Facts().Run.After, nil
 		}
 		if refusal(err) == nil {
@@ -190,10 +196,10 @@ func (b *Boundary) StartTurn(ctx context.Context, c identity.Caller, id record.R
 	return record.Run{}, record.Errorf(record.Conflict, "the run kept changing; try again")
 }
 
-// EndRun terminates a run of the caller. Its waiting calls are canceled in the
+// EndRun terminates a run of the caller, or one below a run of theirs. Its waiting calls are canceled in the
 // same transaction; executing ones are asked to stop.
 func (b *Boundary) EndRun(ctx context.Context, c identity.Caller, id record.RunID, why string) (record.Run, error) {
-	return b.endRun(ctx, func() (record.Run, error) { return b.ownRun(ctx, c, id) }, why, c.Owner().By())
+	return b.endRun(ctx, func() (record.Run, error) { return b.heldRun(ctx, c, id) }, why, c.Owner().By())
 }
 
 // endRun terminates the run that load finds, starting over while it moves under
@@ -210,6 +216,7 @@ func (b *Boundary) endRun(ctx context.Context, load func() (record.Run, error), 
 		}
 		if err = b.apply(ctx, change); err == nil {
 			b.stopRunning(ctx, run)
+			b.stopBelow(ctx, run, change.Facts().At)
 			b.withdraw(ctx, run.Delegation)
 			return change.Facts().Run.After, nil
 		}
@@ -242,6 +249,10 @@ func (b *Boundary) Tools(ctx context.Context, c identity.Caller) []*registry.Too
 
 // Entries is Tools for what is reached by another method.
 func (b *Boundary) Entries(ctx context.Context, c identity.Caller, m registry.Method) []*registry.Tool {
+	return b.entries(ctx, c, m, func(a *active, t *registry.Tool) bool { _, ok := a.admits(t, c); return ok })
+}
+
+func (b *Boundary) entries(ctx context.Context, c identity.Caller, m registry.Method, admits func(*active, *registry.Tool) bool) []*registry.Tool {
 	a := b.now.Load()
 	if a == nil || !c.Valid() {
 		return nil
@@ -253,7 +264,7 @@ func (b *Boundary) Entries(ctx context.Context, c identity.Caller, m registry.Me
 	revoked := revokedFor{rs, c.Owner(), b.clock()}
 	var out []*registry.Tool
 	for _, t := range a.Registry.Reached(m) {
-		if _, ok := a.admits(t, c); !ok {
+		if !admits(a, t) {
 			continue
 		}
 		server, ok := a.Registry.Server(t.Server)

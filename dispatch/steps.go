@@ -43,6 +43,7 @@ type evaluation struct {
 	consulted canon.Digest
 	judged    []byte       // versions of what judged the call's objects
 	route     record.Route // how it reached dispatch, where that is not how it was proposed
+	proof     string       // that nothing happened before, of a later attempt that rests on it
 	elsewhere bool         // the entry is reached by another method than was asked
 	moved     error        // the record moved under a look-up: start over
 	dry       bool         // nothing may be asked of tools and decision points
@@ -58,6 +59,7 @@ type evaluation struct {
 	lineage record.Lineage // as this evaluation read it
 	looked  bool           // it did
 	labels  []string       // of it, those that count now
+	above   []record.Run   // the runs above a child run, the nearest first
 	trace   *label.Trace   // where the call's values come from; nil: nothing was read or typed yet
 }
 
@@ -69,7 +71,7 @@ func (e *evaluation) evaluate(ctx context.Context) record.Decision {
 	ctx, span := e.b.spans.Start(ctx, "placet.decide")
 	defer span.End()
 	for _, step := range []func(context.Context) bool{
-		e.resolveTool, e.checkRevoked, e.checkPin, // step 4, and what operators withdrew
+		e.resolveTool, e.checkRevoked, e.checkGrant, e.checkPin, // step 4, what operators withdrew, and what a child run may
 		e.checkArguments, e.checkGuards, // step 5
 		e.checkSource, e.checkCost, e.checkAmount, e.checkPrior, e.checkLabels,
 		e.checkObjects, // steps 6 and 7
@@ -461,6 +463,7 @@ func (e *evaluation) charges() []record.Charge {
 		return out
 	}
 	out = append(out, e.tenantCharges()...)
+	out = append(out, e.grantCharges()...)
 	out = append(out, e.spends.charges(e, lasts)...)
 	if t.PerMinute > 0 {
 		out = append(out, record.Charge{Counter: record.CounterFor("minute", t.Name, p.Issuer, p.Subject), Amount: 1,

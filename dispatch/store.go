@@ -49,8 +49,9 @@ type Store interface {
 	// the guarded transition does, and losers get the conflict.
 	Due(ctx context.Context, now time.Time, n int) (calls []Loaded, next time.Time, err error)
 
-	// Ready returns calls that people approved and whose run holds a delegation: what
-	// may be dispatched while its caller is away. It goes by tenant and ID, from after
+	// Ready returns calls that people approved, and calls whose outcome is not known, in
+	// runs that hold a delegation: what may be dispatched or looked into while its caller
+	// is away. It goes by tenant and ID, from after
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
@@ -71,6 +72,12 @@ type Store interface {
 	Epoch(ctx context.Context, owner record.Owner) (int64, error)
 	Standing(ctx context.Context, tenant record.TenantID, p record.Principal) ([]record.Standing, error)
 	LiveRuns(ctx context.Context, owner record.Owner) ([]record.Run, error)
+
+	// Children returns the runs directly below one, the newest first, at most n.
+	// RunsOver returns live runs whose time is over, the first first, and when the
+	// next one's is.
+	Children(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Run, error)
+	RunsOver(ctx context.Context, now time.Time, n int) (runs []record.Run, next time.Time, err error)
 
 	// Emission returns the oldest emission that a proposal of a tool with a proposed
 	// digest can consume in a lineage: open, made after a time, its run alive in its
@@ -115,6 +122,7 @@ type Store interface {
 	Generation(ctx context.Context) (int64, string, error)
 
 	Transcripts
+	Versions
 }
 
 // Loaded is a call with what belongs to it, as one snapshot showed it.

@@ -169,7 +169,7 @@ func structured(result json.RawMessage) ([]byte, bool) {
 // limits of its own, as the same caller (rule C5). It goes through every step
 // that any call goes through. A *record.Refusal among its errors means: start over.
 func (b *Boundary) support(ctx context.Context, of *evaluation, tool *registry.Tool, arguments []byte) (Answer, error) {
-	e := &evaluation{b: b, a: of.a, caller: of.caller, now: b.clock(), run: of.run}
+	e := &evaluation{b: b, a: of.a, caller: of.caller, now: b.clock(), run: of.run, above: of.above}
 	p := Proposal{Caller: of.caller, Tool: tool.Name, Arguments: arguments, Route: record.RouteSupport}
 	if err := e.candidate(&p, arguments, nil, false); err != nil {
 		return Answer{}, err

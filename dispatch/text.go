@@ -50,6 +50,9 @@ func (a Answer) denied(tool string) (why, then string) {
 	case record.CodeMissingScope:
 		return "the user you act for may not use " + tool + ".",
 			"No other argument changes this. Tell the user that `" + a.Scope + "` is needed."
+	case record.CodeNotGranted:
+		return "this run was given less than this call of " + tool + " needs" + because(a.Note) + ".",
+			"Do not try it in other words; tell whoever opened the run."
 	case record.CodeInvalidArguments:
 		return "the arguments of " + tool + " are not valid" + because(a.Note) + ".", "Correct them and ask again."
 	case record.CodeGuardRefused:
@@ -148,6 +151,9 @@ func (a Answer) waitingText(tool, call string) string {
 func (a Answer) allowedText(tool, call string) string {
 	switch a.Code {
 	case record.CodeAlreadyDone:
+		if a.Result == nil && a.Call != nil && a.Call.Outcome != nil && a.Call.Outcome.By != "" {
+			return "Already done: it was found out that this call of " + tool + " took effect. Its result is not known; nothing ran again. Do not repeat it."
+		}
 		return "Already done at " + a.DoneAt.UTC().Format("15:04") + " UTC; this is that result, nothing ran again."
 	case record.CodeOutcomeUnknown:
 		return "Outcome unknown: the call of " + tool + " was sent and its effect is not known. It may have happened. It will not be sent again; " +

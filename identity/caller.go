@@ -39,6 +39,18 @@ func (c Caller) Scopes() []string {
 	return slices.Clone(c.v.scopes)
 }
 
+// Within is the caller with at most the scopes stated, for a run that was given no
+// more. Their token is the same.
+func (c Caller) Within(scopes []string) Caller {
+	if c.v == nil {
+		return c
+	}
+	less := *c.v
+	less.scopes = slices.DeleteFunc(slices.Clone(c.v.scopes), func(s string) bool { return !slices.Contains(scopes, s) })
+	c.v = &less
+	return c
+}
+
 func (c Caller) HasScope(name string) bool { return c.v != nil && slices.Contains(c.v.scopes, name) }
 
 func (c Caller) Groups() []record.Group {
@@ -165,7 +177,7 @@ func (p Person) Operator() Operator {
 	if !p.Operates() {
 		return Operator{}
 	}
-	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String(), all: p.all}}
+	return Operator{Reader{tenant: p.Tenant(), name: p.Principal().String(), principal: p.Principal(), all: p.all}}
 }
 
 // Reads reports whether the person may see what operators see.
@@ -182,14 +194,29 @@ func (o Operator) Name() string            { return o.reader.name }
 // Everywhere reports whether they own the server: what they revoke may hold in every tenant.
 func (o Operator) Everywhere() bool { return o.Valid() && o.reader.all }
 
+// OperatorAgent is the agent in the records of what operators ask tools.
+const OperatorAgent record.AgentID = "placet.operator"
+
+// Reconciler is the operator as the caller of support calls (rule C5): without scopes,
+// groups and claims, and without a token that anything could be exchanged for. It is
+// made for looking into unknown outcomes and proposes nothing.
+func (o Operator) Reconciler() Caller {
+	if !o.Valid() || o.reader.principal.Subject == "" {
+		return Caller{}
+	}
+	owner := record.Owner{Tenant: o.reader.tenant, Principal: o.reader.principal, Agent: OperatorAgent}
+	return Caller{v: &verified{tenant: owner.Tenant, principal: owner.Principal, agent: owner.Agent, public: []byte("{}"), session: sessionOf(owner)}}
+}
+
 // Operates is Valid, by the name that its users look for.
 func (o Operator) Operates() bool { return o.Valid() }
 
 // Reader is who may see what operators see within a tenant. The zero value is nobody.
 type Reader struct {
-	tenant record.TenantID
-	name   string
-	all    bool
+	tenant    record.TenantID
+	name      string
+	principal record.Principal
+	all       bool
 }
 
 func (r Reader) Valid() bool             { return r.tenant != "" && r.name != "" }

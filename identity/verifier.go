@@ -200,7 +200,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 	case w != nil && !w.May(p) && !w.May(Operate) && !w.May(OperateAll):
 		return Reader{}, w.lacks(p, "")
 	case w != nil:
-		return Reader{tenant: w.tenant, name: "workload/" + w.name, all: w.May(OperateAll)}, nil
+		return Reader{tenant: w.tenant, name: "workload/" + w.name, principal: record.Principal{Issuer: WorkloadIssuer, Subject: w.name}, all: w.May(OperateAll)}, nil
 	}
 	person, err := v.Login(ctx, c)
 	if err != nil {
@@ -209,7 +209,7 @@ func (v *Verifier) staff(ctx context.Context, c Credentials, p Permission) (Read
 	if !person.Operates() && !(p == Read && person.Reads()) {
 		return Reader{}, person.Lacks(p)
 	}
-	return Reader{tenant: person.Tenant(), name: person.Principal().String(), all: person.all}, nil
+	return Reader{tenant: person.Tenant(), name: person.Principal().String(), principal: person.Principal(), all: person.all}, nil
 }
 
 // verify returns what a token says, from memory if it was verified within the

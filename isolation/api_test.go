@@ -92,7 +92,7 @@ func to(method, path string, body ...string) func(*world, credentials, target) r
 
 func (t target) fill(s string) string {
 	return strings.NewReplacer("{call}", t.call, "{run}", t.run, "{approval}", t.approval, "{binding}", t.binding,
-		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state, "{secret}", t.secret).Replace(s)
+		"{marker}", t.marker, "{session}", t.session, "{transcript}", t.transcript, "{share}", t.share, "{state}", t.state, "{secret}", t.secret, "{revocation}", t.revocation).Replace(s)
 }
 
 const get, post = http.MethodGet, http.MethodPost
@@ -170,6 +170,7 @@ func callRows() []row {
 		{name: "report without the lease", door: proposing, object: leased, ask: to(post, "/v1/calls/{call}/report", `{"attempt":1,"secret":"{call}","outcome":"succeeded"}`), lacks: mine},
 		{name: "reconcile", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/reconcile", `{"outcome":"succeeded","evidence":"the desk's book"}`),
 			may: who{"operator"}, done: became("succeeded")},
+		{name: "look", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/look"), may: who{"operator"}, done: became("unknown")},
 		{name: "lift", door: operating, object: asked, ask: to(post, "/v1/runs/{run}/lift", `{"reason":"looked at"}`), lacks: who{"operator"}},
 		{name: "void-answers", door: operating, object: approved, ask: to(post, "/v1/approvals/void", `{"issuer":"urn:placet:dev","subject":"lena","reason":"left"}`),
 			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true},
@@ -313,6 +314,14 @@ func otherRows() []row {
 		// tenant reads them again, and can bring in nothing but the operator's files.
 		{name: "reload", door: operating, object: asked, ask: to(post, "/v1/reload"),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		// Versions are the server's too. What was activated before can be gone back to; files
+		// that are sent are refused unless the server's own configuration accepts them.
+		{name: "list-versions", door: reading, object: asked, ask: to(get, "/v1/versions"), own: the(readers, strangers), unlike: true},
+		{name: "activate-version", door: operating, object: asked, ask: to(post, "/v1/versions/activate", `{"generation":1,"plan":true}`),
+			own: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "compare-versions", door: operating, object: done, ask: to(post, "/v1/versions/compare", `{"to":{"generation":1}}`),
+			may: who{"operator"}, own: who{"operator of the other tenant"}, unlike: true},
+		{name: "list-observed", door: reading, object: done, ask: to(get, "/v1/observed"), may: readers, own: strangers, unlike: true},
 		{name: "list-limits", door: door{viewing.unknown, the(viewing.forbidden, persons)}, object: asked, ask: to(get, "/v1/limits?limit=500"),
 			may: readers, own: the(proposers, strangers), unlike: true}, // readers see which runs have calls that wait
 		{name: "list-limits of a run", door: door{viewing.unknown, the(viewing.forbidden, persons, readers, strangers)}, object: asked,
@@ -321,6 +330,16 @@ func otherRows() []row {
 		{name: "revoke-passkeys", door: operating, object: asked, ask: to(post, "/v1/passkeys/revoke", `{"issuer":"urn:placet:dev","subject":"lena"}`),
 			own: who{"operator", "operator of the other tenant"}, unlike: true},
 		{name: "list-held", door: reading, object: asked, ask: to(get, "/v1/held"), may: readers, own: strangers, unlike: true},
+		{name: "revoke", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"run:{run}","reason":"looked at"}`),
+			may: who{"operator"}, done: became("revoked")},
+		{name: "revoke everywhere", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"tool:file","reason":"looked at","everywhere":true}`),
+			lacks: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "revoke in another tenant", door: operating, object: asked, ask: to(post, "/v1/revocations", `{"target":"all","reason":"looked at","tenant":"elsewhere"}`),
+			lacks: who{"operator", "operator of the other tenant"}, unlike: true},
+		{name: "list-revocations", door: reading, object: stopped, ask: to(get, "/v1/revocations?ended=true&limit=500"), may: readers, own: strangers,
+			done: only(readers, theRevocation), unlike: true},
+		{name: "show-revocation", door: reading, object: stopped, ask: to(get, "/v1/revocations/{revocation}"), may: readers, done: theRevocation},
+		{name: "undo-revocation", door: operating, object: stopped, ask: to(post, "/v1/revocations/{revocation}/undo", `{"reason":"over"}`), may: who{"operator"}, done: isUndone},
 		{name: "list-alerts", door: reading, object: asked, ask: to(get, "/v1/alerts"), may: readers, own: strangers, unlike: true},
 		{name: "show-me", door: viewing, object: asked, ask: to(get, "/v1/me"), own: the(proposers, persons, readers, strangers), unlike: true},
 		{name: "list-overrides", door: reading, object: asked, ask: to(get, "/v1/overrides"), own: the(readers, strangers)},

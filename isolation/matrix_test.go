@@ -49,7 +49,7 @@ func (r row) operation() string { name, _, _ := strings.Cut(r.name, " "); return
 type target struct {
 	call, run, approval, binding, session, state, marker, secret string
 
-	transcript, share string
+	transcript, share, revocation string
 }
 
 // object is something of the owner's with all that must not be told of it.

@@ -154,3 +154,30 @@ func only(may who, f func(*world, string, *object, reply) error) func(*world, st
 		return f(w, name, o, a)
 	}
 }
+
+// stopped is a call whose run an operator has revoked.
+func stopped(w *world) *object {
+	w.t.Helper()
+	o := asked(w)
+	var r struct{ ID string }
+	w.ok(w.callers["operator"], request{method: http.MethodPost, path: "/v1/revocations", body: fmt.Sprintf(`{"target":"run:%s","reason":%q}`, o.run, o.marker)}, &r)
+	o.revocation = r.ID
+	return w.want(o, "revoked")
+}
+
+// theRevocation checks that the answer is about the object's revocation.
+func theRevocation(_ *world, _ string, o *object, r reply) error {
+	if !strings.Contains(r.body, o.revocation) || !strings.Contains(r.body, o.run) {
+		return fmt.Errorf("the answer does not show the revocation: %s", r.body)
+	}
+	return nil
+}
+
+// isUndone checks that the revocation counts no more.
+func isUndone(w *world, _ string, o *object, _ reply) error {
+	var v struct{ Live bool }
+	if w.ok(w.callers["operator"], request{method: http.MethodGet, path: "/v1/revocations/" + o.revocation}, &v); v.Live {
+		return fmt.Errorf("the revocation is live")
+	}
+	return nil
+}

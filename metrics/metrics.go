@@ -47,6 +47,8 @@ type Metrics struct {
 
 	calls, blocked, proposals, emissions, alerts, items, findings *prometheus.CounterVec
 	mismatches, foreign, repeats, late, throttled, checked        prometheus.Counter
+	revocations                                                   *prometheus.CounterVec
+	revoking                                                      prometheus.Histogram
 }
 
 // New makes the metrics, all at zero.
@@ -83,6 +85,10 @@ func New(o Options) *Metrics {
 	m.repeats = one("repeats_answered_total", "Effects not repeated: equal calls that were answered from their record.")
 	m.late = one("late_outcomes_total", "Outcomes of attempts that were already given up.")
 	m.throttled = one("throttled_windows_total", "Windows in which requests of a caller were refused before the boundary.")
+	m.revocations = vec("revocations_total", "Revocations by operators: made, undone.", "what")
+	m.revoking = prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "placet", Name: "time_to_revoke_seconds",
+		Help: "From an operator's command to when nothing more starts on what was revoked.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}})
+	m.registry.MustRegister(m.revoking)
 	m.checked = one("histories_checked_total", "Histories that were checked.")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), standing{m})
 	return m
@@ -111,6 +117,9 @@ func (m *Metrics) History(t *history.Transcript, findings []history.Finding, cla
 		}
 	}
 }
+
+// Revoked notes how long a revocation by this process took.
+func (m *Metrics) Revoked(took time.Duration) { m.revoking.Observe(took.Seconds()) }
 
 // Begin finds where counting begins: whatever is recorded after it returned is counted.
 func (m *Metrics) Begin(ctx context.Context) (err error) {
@@ -183,6 +192,10 @@ func (m *Metrics) count(e record.Event) {
 		m.late.Inc()
 	case record.EventThrottled:
 		m.throttled.Inc()
+	case record.EventRevocation:
+		m.revocations.WithLabelValues("made").Inc()
+	case record.EventRevocationUndone:
+		m.revocations.WithLabelValues("undone").Inc()
 	case record.EventAlert:
 		if b.Alert != nil {
 			m.alerts.WithLabelValues(string(b.Alert.Rule)).Inc()

@@ -73,7 +73,8 @@ func (a Approval) told(kind EventKind, at time.Time) Event {
 // alone. Whose call it speaks of does not learn who was told, or that an alert was
 // raised: it would tell an agent how far it may go.
 func (k EventKind) Internal() bool {
-	return k == EventAlert || k == EventNotified || k == EventUnreachable || k == EventHeld || k == EventLifted
+	return k == EventAlert || k == EventNotified || k == EventUnreachable || k == EventHeld || k == EventLifted ||
+		k == EventRevocation || k == EventRevocationUndone
 }
 
 // rare appends a member that few events have; for those, reflection will do.

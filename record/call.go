@@ -66,7 +66,7 @@ type Call struct {
 	Approval ApprovalID   `json:"approval,omitempty"` // the question now open, or answered
 	Attempt  int          `json:"attempt"`
 	Key      string       `json:"idempotency_key,omitempty"` // one for all attempts
-	Lease    time.Time    `json:"lease,omitzero"`            // until when the holder of Attempt may report
+	Lease    time.Time    `json:"lease,omitzero"`            // until when the holder of Attempt may report; of an unknown call, until when it could
 	Holder   canon.Digest `json:"lease_holder,omitzero"`     // of a leased attempt: the digest of what its holder shows; it stays until the next attempt
 	Holds    []Charge     `json:"holds,omitempty"`           // given back by the settling change
 	Attempts int          `json:"attempts"`                  // how many the registry allows in all

@@ -2,6 +2,8 @@ package record
 
 import (
 	"time"
+
+	"github.com/placet-dev/placet/canon"
 )
 
 // Change is a whole step of the record: what moves, on which premise, at which
@@ -29,6 +31,7 @@ type Facts struct {
 	Lineage   *LineageMove // added whole, whatever the lineage holds
 	Sweep     *Sweep
 	Activate  *Activation
+	Version   *Version // kept, unless it is
 	Passkey   *PasskeyMove
 	Fresh     *Fresh
 	Emissions *EmissionMove
@@ -101,8 +104,9 @@ type Rejection struct {
 	At       time.Time
 }
 
-// Sweep ends every waiting call of a run with its approvals, in the transaction
-// that carries it. The store finds the calls and moves each by [Sweep.Of].
+// Sweep ends every waiting call of a run with its approvals, and every run below it, in
+// the transaction that carries it. The store finds the calls and moves each by
+// [Sweep.Of]; it finds the live runs below and ends each by [Sweep.Below].
 type Sweep struct {
 	Tenant TenantID
 	Run    RunID
@@ -122,6 +126,10 @@ type Activation struct {
 	Digest string
 	Who    Who
 	At     time.Time
+
+	Files FilesFrom    // where its files came from
+	Plan  []string     // what it changed, as it was shown
+	Sum   canon.Digest // of its files; zero: they are not stored
 }
 
 // RefusalKind is why a store left no trace.

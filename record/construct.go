@@ -22,6 +22,7 @@ type Step struct {
 	Lineage  *LineageMove // what the step adds to the lineage; nil or empty: nothing
 	Holder   canon.Digest // of an attempt that is handed to its caller: who may report (rule E6)
 	Labels   []string     // of it, the labels that the lineage did not carry
+	Evidence string       // that nothing happened before, where a later attempt rests on it (rule E2)
 }
 
 // illegal is returned by constructors when the table does not allow the move.
@@ -220,6 +221,9 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	after.Decision = s.Decision
 	after.Attempt++
 	after.Key = IdempotencyKey(c.Tenant, c.Run, c.ID)
+	if c.Lease.After(lease) {
+		lease = c.Lease // of an attempt before this one: both are over when it is (rule E3)
+	}
 	after.Lease, after.Due, after.Holder = lease, lease, s.Holder
 	after.Outcome = nil
 	after.Holds = c.owed()
@@ -237,7 +241,8 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 		events = append(events, after.event(EventAuthorized, c.By(), s.At, s.body(after)))
 	}
 	executing := after.event(EventExecuting, s.Who, s.At, Body{Route: s.Route, Arguments: after.Digest, Binding: after.Binding,
-		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Attempt: after.Attempt, Key: after.Key, Lease: lease})
+		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Attempt: after.Attempt, Key: after.Key, Lease: lease,
+		Evidence: s.Evidence})
 	if rest != nil {
 		executing.Approval = rest.ID
 	}
@@ -267,6 +272,9 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
+	if to == Failed && by == ByReconcile && s.At.Before(c.Lease) {
+		return Change{}, Errorf(Conflict, "the last attempt may act until %s; until then nothing proves that nothing happened", c.Lease.UTC().Format(time.RFC3339))
+	}
 	out.At = s.At
 	after.Outcome, after.Lease, after.Due, after.Holds = &out, time.Time{}, time.Time{}, nil
 	kind := map[State]EventKind{Succeeded: EventSucceeded, Failed: EventFailed, Unknown: EventUnknown}[to]
@@ -275,7 +283,7 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 		kind, body.Evidence, body.Detail = EventReconciled, out.Evidence, string(to)
 	}
 	if to == Unknown {
-		after.Holds = c.owed()
+		after.Holds, after.Lease = c.owed(), c.Lease // before its end nothing proves that nothing happened (rule E3)
 	}
 	f := finish(c, after, s, []Event{after.event(kind, s.Who, s.At, body)})
 	f.returns(c, to, out)
@@ -390,7 +398,7 @@ func Answer(a Approval, c Call, r Reply, decision Decision, people *People) (Cha
 	after.Version, after.Changed = a.Version+1, r.At
 	event := func(kind EventKind) Event {
 		return Event{At: r.At, Tenant: a.Tenant, Kind: kind, Run: a.Run, Call: a.Call, Approval: a.ID, Who: s.Who,
-			Body: Body{Word: r.Word, Note: r.Note, Binding: r.Binding, Evidence: r.Proof.evidence()}.encode()}
+			Body: Body{Word: r.Word, Note: r.Note, Binding: r.Binding, Evidence: r.Proof.evidence(), Session: r.Session}.encode()}
 	}
 	f := Facts{At: r.At, Events: []Event{event(EventAnswered)}}
 	if p := r.Proof; p != nil && r.Word == Yes {
@@ -457,12 +465,14 @@ func EndRun(r Run, why string, who Who, at time.Time) (Change, error) {
 	}
 	after := r
 	after.State, after.Ended, after.Why, after.Version, after.Delegation = Terminated, at, why, r.Version+1, nil
-	return Change{Facts{
+	f := Facts{
 		At:     at,
 		Run:    &RunMove{From: r.Version, After: after},
 		Sweep:  &Sweep{Tenant: r.Tenant, Run: r.ID, To: Canceled, By: ByPrincipal, Code: CodeRunEnded, Who: who, At: at},
 		Events: []Event{r.event(EventRunEnded, who, at, Body{Detail: why})},
-	}}, nil
+	}
+	f.leaves(r)
+	return Change{f}, nil
 }
 
 // Transfer gives a run to another principal or agent of its tenant (rule B2). What
@@ -476,6 +486,8 @@ func Transfer(r Run, to Owner, who Who, at time.Time) (Change, error) {
 		return Change{}, Errorf(Invalid, "a run stays in its tenant")
 	case to == r.Owner:
 		return Change{}, Errorf(Conflict, "the run is theirs already")
+	case r.Parent != "":
+		return Change{}, Errorf(Conflict, "a child run stays with its principal and agent; end it and open another")
 	case !r.Vouched:
 		// Its lineage is that of its owner, and would carry the new owner's calls.
 		return Change{}, Errorf(Conflict, "a run that was opened without vouch belongs to its owner's lineage; let the new owner open one")
@@ -519,14 +531,24 @@ func (r Run) event(kind EventKind, who Who, at time.Time, b Body) Event {
 	return Event{At: at, Tenant: r.Tenant, Kind: kind, Run: r.ID, Who: who, Body: b.encode()}
 }
 
-// Activate makes a version the one that decides, and records every override in it.
-func Activate(a Activation, overrides []string) (Change, error) {
+// Activate makes a version the one that decides, and records every override in it. v
+// is what others load it from; nil: nobody can.
+func Activate(a Activation, v *Version, overrides []string) (Change, error) {
 	if a.To != a.From+1 {
 		return Change{}, Errorf(Conflict, "an activation follows the one before it")
 	}
-	f := Facts{At: a.At, Activate: &a}
+	if v != nil {
+		if v.Digest != a.Digest {
+			return Change{}, Errorf(Internal, "an activation stores another version than its own")
+		}
+		if err := v.Sound(); err != nil {
+			return Change{}, err
+		}
+		a.Sum = v.Sum
+	}
+	f := Facts{At: a.At, Activate: &a, Version: v}
 	f.Events = append(f.Events, Event{At: a.At, Kind: EventActivated, Who: a.Who,
-		Body: Body{Generation: a.To, DecidedBy: a.Digest}.encode()})
+		Body: Body{Generation: a.To, DecidedBy: a.Digest, Detail: string(a.Files)}.encode()})
 	for _, o := range overrides {
 		f.Events = append(f.Events, Event{At: a.At, Kind: EventOverride, Who: a.Who, Body: Body{Generation: a.To, Detail: o}.encode()})
 	}

@@ -102,6 +102,7 @@ const (
 	CodeCanceled         Code = "canceled"
 	CodeRevoked          Code = "revoked"
 	CodeRunEnded         Code = "run_ended"
+	CodeNotGranted       Code = "not_granted" // to the child run, or to one above it (rule B4)
 	CodeFailed           Code = "failed"
 	CodeInProgress       Code = "in_progress"
 	CodeLeased           Code = "leased" // allowed, and its caller's to run (rule E6)

@@ -187,6 +187,11 @@ func (b Body) encode() []byte {
 	texts(&m, "redacted", b.Redacted)
 	m.text("transcript", string(b.Transcript))
 	m.text("share", string(b.Share))
+	m.text("parent", string(b.Parent))
+	if b.Grant != nil {
+		m.rare("grant", b.Grant)
+	}
+	m.text("session", b.Session)
 	return append(m.b, '}')
 }
 

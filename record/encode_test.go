@@ -72,6 +72,11 @@ func TestEventsReadBack(t *testing.T) {
 						Emitted: []Emitted{{ID: EmissionID(text.Draw(t, "id")), Tool: text.Draw(t, "tool"), Position: rapid.Int().Draw(t, "position"), Arguments: digest.Draw(t, "arguments")}},
 						Retired: []EmissionID{EmissionID(text.Draw(t, "retired"))}}))
 				}
+			case *Grant:
+				if rapid.Bool().Draw(t, "set") {
+					f.Set(reflect.ValueOf(&Grant{Tools: []string{text.Draw(t, "tool")}, Scopes: []string{text.Draw(t, "scope")}, Targets: map[string][]string{text.Draw(t, "argument"): {}},
+						Money: map[string]int64{text.Draw(t, "currency"): rapid.Int64().Draw(t, "micros")}, Calls: rapid.Int64().Draw(t, "calls"), Until: moment.Draw(t, "until")}))
+				}
 			case *Notice:
 				if rapid.Bool().Draw(t, "set") {
 					f.Set(reflect.ValueOf(&Notice{ID: text.Draw(t, "id"), Receiver: text.Draw(t, "receiver"), Reminder: rapid.Int().Draw(t, "reminder"), Alert: rapid.Int64().Draw(t, "alert")}))

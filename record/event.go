@@ -64,17 +64,19 @@ const (
 	EventRevocation       EventKind = "revocation"        // an operator withdrew authority (rule C3)
 	EventRevocationUndone EventKind = "revocation_undone" //
 
-	EventRefused    EventKind = "refused"        // a request that became no call
-	EventForeign    EventKind = "foreign"        // somebody named a run or a call of somebody else: they were told that there is none
-	EventThrottled  EventKind = "throttled"      // requests of a caller beyond its rate were refused before the boundary, so many in a window
-	EventLimited    EventKind = "limited"        // a limit held a call back; its state is unchanged
-	EventReturned   EventKind = "returned"       // an equal call was answered from its record
-	EventLate       EventKind = "late"           // an outcome of an attempt that was already given up: evidence
-	EventReconciled EventKind = "reconciled"     // with the reconciler and the evidence
-	EventExtended   EventKind = "lease_extended" // the holder of a lease still runs its attempt
-	EventNotStarted EventKind = "not_started"    // the holder of a lease says that it did not begin; believed when lease and token are over
-	EventActivated  EventKind = "activated"      // a registry and policy version
-	EventOverride   EventKind = "override"       // a setting that weakens a default, at activation (rule H7)
+	EventRefused     EventKind = "refused"           // a request that became no call
+	EventForeign     EventKind = "foreign"           // somebody named a run or a call of somebody else: they were told that there is none
+	EventThrottled   EventKind = "throttled"         // requests of a caller beyond its rate were refused before the boundary, so many in a window
+	EventLimited     EventKind = "limited"           // a limit held a call back; its state is unchanged
+	EventReturned    EventKind = "returned"          // an equal call was answered from its record
+	EventLate        EventKind = "late"              // an outcome of an attempt that was already given up: evidence
+	EventReconciled  EventKind = "reconciled"        // with the reconciler and the evidence
+	EventExtended    EventKind = "lease_extended"    // the holder of a lease still runs its attempt
+	EventNotStarted  EventKind = "not_started"       // the holder of a lease says that it did not begin; believed when lease and token are over
+	EventActivated   EventKind = "activated"         // a registry and policy version
+	EventVersionKept EventKind = "version_kept"      // the files of a version that was active without them
+	EventCompared    EventKind = "versions_compared" // an operator let calls of the record be judged by two versions
+	EventOverride    EventKind = "override"          // a setting that weakens a default, at activation (rule H7)
 
 	EventNotified    EventKind = "notified"    // a receiver took a notice of a question or an alert
 	EventUnreachable EventKind = "unreachable" // no receiver of a question could be told of it
@@ -145,6 +147,9 @@ type Body struct {
 	Redacted   []string     `json:"redacted,omitempty"`
 	Transcript TranscriptID `json:"transcript,omitempty"`
 	Share      ShareID      `json:"share,omitempty"`
+	Parent     RunID        `json:"parent,omitempty"`  // of a child run that was opened
+	Grant      *Grant       `json:"grant,omitempty"`   // what it may do at most
+	Session    string       `json:"session,omitempty"` // the login that an answer was given in
 }
 
 // event fills in what the call knows. A body always marshals: it is made of

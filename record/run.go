@@ -20,6 +20,9 @@ type Run struct {
 	Why     string    `json:"why,omitempty"`
 	Replays RunID     `json:"replays,omitempty"` // the ended run that an operator opened this one to replay
 
+	// Grant is what a child run may do at most (rule B4); nil: nobody granted it anything.
+	Grant *Grant `json:"grant,omitempty"`
+
 	// Delegation lets the run's calls be dispatched while its caller is away; nil: they wait.
 	Delegation *Delegation `json:"delegation,omitempty"`
 }

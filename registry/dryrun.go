@@ -147,7 +147,7 @@ func onlyReads(t *Tool) *Tool {
 	p.Read, p.Write, p.Destructive, p.Financial, p.Sink, p.Privacy = true, false, false, false, false, false
 	p.Sources = []record.Source{record.Direct, record.Vouched, record.Witnessed}
 	p.Approval = Approval{When: Asked}
-	p.SameEffect, p.AutonomousLimit, p.Cost, p.DryRun, p.Retry, p.Taint = nil, nil, nil, nil, RetryNever, TaintNone
+	p.SameEffect, p.AutonomousLimit, p.Cost, p.DryRun, p.Reconcile, p.Retry, p.Taint = nil, nil, nil, nil, nil, RetryNever, TaintNone
 	p.Guards = slices.Clone(t.Guards)
 	for i := range p.Guards {
 		p.Guards[i].Lookup = nil // asked for the call itself, in the same evaluation

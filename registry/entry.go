@@ -115,13 +115,13 @@ type Entry struct {
 	LinksFrom  []string                         `yaml:"links_from" doc:"Tools whose links may be fetched."`
 	Compensate CompensateEntry                  `yaml:"compensate" doc:"The tool that undoes it, shown to operators for calls that had their effect or may have had it. Nobody proposes it."`
 	DryRun     DryRunEntry                      `yaml:"dry_run" doc:"How its effect is previewed for approvers, when the question is opened: by a tool that only reads, or by this one with an argument that makes it only read."`
+	Reconcile  ReconcileEntry                   `yaml:"reconcile" doc:"How an unknown outcome is looked into: the tool that knows, what it is asked, and which answer proves what."`
 	Network    []string                         `yaml:"network" doc:"Networks that it may reach, its server's among them: what its url and host arguments name must be there too. Without it, all."`
 	Given      GivenMode                        `yaml:"given" doc:"any: given values count for targets of other names too."`
 
 	Schema     string     `yaml:"schema" doc:"For tools that a framework runs: file with the JSON Schema of the arguments, beside this one. Its title and description are the tool's."`
 	Unverified Acceptance `yaml:"unverified_lease" doc:"accepted: a framework may run it though nothing at the tool verifies the dispatch token."`
 
-	Reconcile     yamlfile.Later `yaml:"reconcile" doc:"How an unknown outcome is settled."`
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
 	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`

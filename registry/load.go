@@ -131,6 +131,7 @@ func Parse(sources []Source, o Options) (*Snapshot, error) {
 	b.lookups()
 	b.others()
 	b.dryRuns()
+	b.reconciles()
 	if len(b.problems) > 0 {
 		return nil, b.problems.Sorted()
 	}

@@ -26,7 +26,7 @@ func (b *builder) servers(f File, lock *Lock, folder string) {
 			Name: e.Key, Place: string(e.Place), URL: e.Value.URL, Command: e.Value.Command, Env: e.Value.Env,
 			Stateless: e.Value.Stateless, InputRequired: e.Value.InputRequired, ToolsMaxAge: e.Value.ToolsMaxAge,
 			Sampling: e.Value.Sampling, DispatchToken: e.Value.DispatchToken, Credential: e.Value.Credential, Database: e.Value.Database,
-			Queries: beside(folder, e.Value.Queries), Operations: beside(folder, e.Value.Operations),
+			Queries: beside(folder, e.Value.Queries), Operations: beside(folder, e.Value.Operations), queries: e.Value.Queries, operations: e.Value.Operations,
 		}
 		b.kind(e.Place, path, s, e.Value)
 		b.located(e.Place, path, s, e.Value.Network)
@@ -141,7 +141,7 @@ func serverDigest(s *Server) canon.Digest {
 		Sampling      bool        `json:",omitempty"`
 		Network       guard.Zones `json:",omitempty"`
 	}{s.Name, s.URL, s.Command, s.Env, s.Stateless, s.Inproc, s.InputRequired, s.ToolsMaxAge.String(), s.Pin, s.DispatchToken, s.Credential,
-		s.Kind, s.Queries, s.Database, s.Operations, s.Files.String(), s.Sampling, s.Network})
+		s.Kind, s.queries, s.Database, s.operations, s.Files.String(), s.Sampling, s.Network})
 	if err != nil {
 		// Only text, numbers and booleans are encoded: this cannot fail, and if
 		// it did, an own digest for each load would void approvals, not keep them.

@@ -88,6 +88,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.autonomous(t, e, place, path)
 	b.cost(t, e, place, path)
 	b.approval(t, e, place, path)
+	b.reconcile(t, e.Reconcile, place, path)
 	b.retry(t, e, place, path)
 	b.dryRun(t, e.DryRun, place, path)
 	if len(b.problems) > before {
@@ -257,8 +258,10 @@ func approverRef(ref string) bool {
 
 func (b *builder) retry(t *Tool, e Entry, place yamlfile.Place, path string) {
 	switch {
-	case t.Retry == RetryReconcile:
-		b.fail(place, path+".retry", "reconcile is not supported yet; use never, safe, idempotent or manual")
+	case t.Retry == RetryReconcile && !t.Reconcile.provesNothing() && e.Retry != nil:
+		b.fail(place, path+".retry", "reconcile needs a reconcile that can prove that nothing happened: records, or values of nothing")
+	case t.Retry == RetryReconcile && !t.Reconcile.provesNothing():
+		t.Retry = RetryNever // a file's default is meant for the tools that can
 	case t.Retry == RetrySafe && !t.Read && e.Retry != nil:
 		b.fail(place, path+".retry", "safe is for read tools; use idempotent if the server honours the idempotency key")
 	case t.Retry == RetrySafe && !t.Read:

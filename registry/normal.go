@@ -63,6 +63,7 @@ func normalForm(t *Tool) []byte {
 		Instead      string          `json:"instead,omitempty"`
 		Compensate   string          `json:"compensate,omitempty"`
 		DryRun       *DryRun         `json:"dry_run,omitempty"`
+		Reconcile    *Reconcile      `json:"reconcile,omitempty"`
 		Network      guard.Zones     `json:"network,omitempty"`
 		Guards       []Guard         `json:"guards,omitempty"`
 		Labels       any             `json:"labels,omitempty"`
@@ -76,7 +77,7 @@ func normalForm(t *Tool) []byte {
 		Effect: t.Effect.String(), When: t.Approval.When, Approvers: t.Approval.Approvers,
 		Quorum: t.Approval.Quorum, Self: t.Approval.Self, Purpose: t.Approval.Purpose, Reason: t.Approval.Reason, Passkey: t.Approval.Passkey,
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
-		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards, Compensate: t.Compensate, DryRun: t.DryRun, Network: t.Network,
+		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards, Compensate: t.Compensate, DryRun: t.DryRun, Reconcile: t.Reconcile, Network: t.Network,
 		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(), Unverified: t.Unverified,
 	}
 	if t.Completes != nil {

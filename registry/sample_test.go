@@ -81,6 +81,7 @@ func sampleOffers() map[string]Offer {
 		"fetch_page":    offer("fetch_page", text("url"), "url"),
 		"read_file":     offer("read_text_file", text("path"), "path"),
 		"write_file":    offer("write_file", text("path")+","+text("title")+","+text("content"), "path"),
+		"find_write":    offer("find_write", text("path")+","+text("key")),
 		"restore_file":  offer("restore_file", text("path"), "path"),
 		"read_balance":  offer("read_balance", text("account_id"), "account_id"),
 		// Placet makes these offers of the files in docs/sample/schemas.
@@ -101,7 +102,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	l := NewLock()
 	l.Servers["files"] = ServerPin{Package: "@modelcontextprotocol/server-filesystem", Version: "2026.8.31", Integrity: "sha512-sample"}
 	l.Servers["ledger"] = ServerPin{Executable: canon.Of("sample")}
-	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "read_balance": "ledger", "close_account": "support-app", "show_banner": "desktop",
+	servers := map[string]string{"read_file": "files", "write_file": "files", "restore_file": "files", "find_write": "files", "read_balance": "ledger", "close_account": "support-app", "show_banner": "desktop",
 		"orders_for_customer": "warehouse"}
 	for name, o := range sampleOffers() {
 		p, err := PinOf(o)
@@ -123,7 +124,7 @@ func TestDocumentedSampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}, CompensateEntry{}, DryRunEntry{}} {
+	for _, root := range []any{File{}, Defaults{}, ServerEntry{}, Entry{}, CallersEntry{}, LimitEntry{}, Asking{}, RepeatEntry{}, TargetEntry{}, ResultsEntry{}, FieldEntry{}, DirectoryEntry{}, CompensateEntry{}, DryRunEntry{}, ReconcileEntry{}} {
 		for _, key := range yamlfile.Keys(root) {
 			if !regexp.MustCompile(`(?m)[\s{,]` + key + `:|^` + key + `:`).Match(text) {
 				t.Errorf("the sample does not show the key %s of %T", key, root)
@@ -140,12 +141,11 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"reconcile", "record_arguments", "retention",
+	for _, key := range []string{"record_arguments", "retention",
 		"dispatch", "schedules",
 		"credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
-	later["tools.x.retry"] = tool("retry", "reconcile")
 	for _, key := range []string{"same_user", "sandbox", "egress"} {
 		later["servers.s."+key] = server(key, "x")
 	}

@@ -58,6 +58,7 @@ type Tool struct {
 	Instead             string
 	Compensate          string // the tool that undoes it; "" for none
 	DryRun              *DryRun
+	Reconcile           *Reconcile
 	Network             guard.Zones // what it may reach; nil: everything
 	MaxRows             int         // of a named query; 0: the default
 	Unverified          bool        // leased though nothing verifies the dispatch token (rule E6)
@@ -173,4 +174,6 @@ type Server struct {
 	ToolsMaxAge   time.Duration
 	Pin           *ServerPin // what tools.lock holds of it; nil when nothing
 	Digest        canon.Digest
+
+	queries, operations string // as the file names them: where they are differs by machine
 }

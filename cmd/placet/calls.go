@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/edge/api"
@@ -169,8 +170,9 @@ func (c callsCancel) Run(ctx context.Context, p *program) error {
 type callsReconcile struct {
 	serverFlags
 	Call     string `arg:"" help:"The call."`
-	Outcome  string `required:"" enum:"succeeded,failed" help:"What happened: succeeded or failed."`
-	Evidence string `required:"" placeholder:"TEXT" help:"What it rests on, such as the tool's own entry."`
+	Outcome  string `enum:"succeeded,failed," default:"" help:"What happened: succeeded or failed."`
+	Evidence string `placeholder:"TEXT" help:"What it rests on, such as the tool's own entry."`
+	Look     bool   `help:"Ask the reconciling tool that the registry names, in place of stating it."`
 }
 
 func (c callsReconcile) Run(ctx context.Context, p *program) error {
@@ -179,8 +181,13 @@ func (c callsReconcile) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	path, err := id("call", c.Call)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case c.Look && c.Outcome+c.Evidence == "":
+		return c.look(ctx, p, client, path)
+	case c.Look || c.Outcome == "" || c.Evidence == "":
+		return record.Errorf(record.Invalid, "state --outcome and --evidence, or ask with --look alone")
 	}
 	var v api.CallView
 	body := map[string]string{"outcome": c.Outcome, "evidence": c.Evidence}
@@ -188,6 +195,21 @@ func (c callsReconcile) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	return p.out(v, func() { p.callFields(v) })
+}
+
+func (c callsReconcile) look(ctx context.Context, p *program, client *client, path string) error {
+	var v api.LookView
+	if err := client.ask(ctx, http.MethodPost, "/v1/calls/"+path+"/look", nil, nil, &v); err != nil {
+		return err
+	}
+	return p.out(v, func() {
+		p.field("proof", string(v.Proof)+": "+v.Why)
+		p.field("asked", strings.TrimSpace(v.Tool+" "+string(v.Asked)))
+		if !v.Settled {
+			p.field("settled", "no; \"nothing happened\" counts from "+shortTime(v.Counts)+" on")
+		}
+		p.callFields(v.Call)
+	})
 }
 
 type explainCommand struct {

@@ -20,6 +20,11 @@ type policyCommand struct {
 	New     policyNew     `cmd:"" help:"Write a policy layer to start from."`
 	Test    policyTest    `cmd:"" help:"Run the fixtures and tests of policy layers."`
 	Explain policyExplain `cmd:"" help:"Say what each layer decides about a call, with file and line."`
+
+	Versions policyVersions `cmd:"" help:"List what was activated."`
+	Activate policyActivate `cmd:"" help:"Send files of this machine to a server and activate them, or go back to an earlier version."`
+	Report   policyReport   `cmd:"" help:"Say what rules that only observe would have denied or asked."`
+	Diff     policyDiff     `cmd:"" help:"Have recorded calls judged by two versions, and say which verdicts change."`
 }
 
 type policyNew struct {

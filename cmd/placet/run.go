@@ -22,7 +22,7 @@ type commands struct {
 	Connect    connectCommand    `cmd:"" help:"Carry MCP from a desktop client to a server, and sign its user in."`
 	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
 	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
-	Policy     policyCommand     `cmd:"" help:"Write, test and explain policy layers."`
+	Policy     policyCommand     `cmd:"" help:"Write, test, explain, activate and compare policy."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
 	Backup     backupCommand     `cmd:"" help:"Copy a SQLite store and verify the copy."`
 	Restore    restoreCommand    `cmd:"" help:"Put a verified backup in the place of the SQLite store."`

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/edge/api"
@@ -43,8 +46,8 @@ func (c runsList) Run(ctx context.Context, p *program) error {
 	if err := client.ask(ctx, http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
 		return err
 	}
-	return list(p, page.Runs, "No runs.", []string{"RUN", "STATE", "TURN", "LABEL", "PRINCIPAL", "AGENT", "OPENED"}, func(v api.RunView) []string {
-		return []string{string(v.ID), v.State, strconv.FormatInt(int64(v.Turn), 10), v.Label, v.Principal.Subject, string(v.Agent), shortTime(v.Opened)}
+	return list(p, page.Runs, "No runs.", []string{"RUN", "PARENT", "STATE", "TURN", "LABEL", "PRINCIPAL", "AGENT", "OPENED"}, func(v api.RunView) []string {
+		return []string{string(v.ID), string(v.Parent), v.State, strconv.FormatInt(int64(v.Turn), 10), v.Label, v.Principal.Subject, string(v.Agent), shortTime(v.Opened)}
 	})
 }
 
@@ -75,6 +78,17 @@ func (f runFlags) ask(ctx context.Context, p *program, method, tail string, body
 		p.field("agent", string(v.Agent))
 		p.field("lineage", string(v.Lineage))
 		p.field("parent", string(v.Parent))
+		if g := v.Grant; g != nil {
+			p.field("tools", strings.Join(g.Tools, ", "))
+			p.field("calls", strconv.FormatInt(g.Calls, 10))
+			for _, currency := range slices.Sorted(maps.Keys(g.Money)) {
+				p.field("money", g.Money[currency]+" "+currency)
+			}
+			p.field("until", shortTime(g.Until))
+		}
+		for _, child := range v.Children {
+			p.field("child", string(child))
+		}
 		p.field("replays", string(v.Replays))
 		if v.Delegated != nil {
 			p.field("delegated", "until "+shortTime(*v.Delegated))

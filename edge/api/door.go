@@ -30,6 +30,7 @@ type door struct {
 
 	reload    func(context.Context, string, ReloadOrder) (Reloaded, error)
 	overrides func() []registry.Override
+	versions  Versions
 	evidence  func(record.Call, record.Approval) passkey.Evidence
 	ready     func(context.Context) error
 	reported  func(json.RawMessage, string) (json.RawMessage, error)
@@ -61,7 +62,7 @@ func build(o Options) *door {
 	o = o.withDefaults()
 	d := &door{
 		boundary: o.Boundary, reader: o.Reader, verifier: o.Verifier, oauth: o.OAuth, public: strings.TrimRight(o.PublicURL, "/"),
-		reload: o.Reload, overrides: o.Overrides, evidence: o.Evidence, ready: o.Ready, reported: o.Reported,
+		reload: o.Reload, overrides: o.Overrides, versions: o.Versions, evidence: o.Evidence, ready: o.Ready, reported: o.Reported,
 		ingress: o.Ingress, log: o.Log, now: o.Clock, limits: o.Limits, body: o.Body, wait: o.Wait, beat: o.Beat, stream: o.Stream,
 		mux: http.NewServeMux(),
 	}
@@ -85,6 +86,7 @@ func build(o Options) *door {
 	d.registerEvents()
 	d.registerTools()
 	d.registerOperate()
+	d.registerVersions()
 	d.registerPasskeys()
 	d.registerMe()
 	d.registerAlerts()

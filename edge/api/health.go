@@ -12,7 +12,7 @@ func (d *door) registerHealth() {
 	d.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if d.ready != nil {
 			if err := d.ready(r.Context()); err != nil {
-				d.send(w, record.Because(record.Unavailable, err, "not ready; the operator's log says why"))
+				d.send(w, record.Because(record.Unavailable, err, "not ready: %s", record.PublicMessage(err)))
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/placet-dev/placet/record"
@@ -12,6 +13,8 @@ import (
 func (d *door) registerOperate() {
 	add(d, d.operation("reconcile", http.MethodPost, "/v1/calls/{id}/reconcile", "Settle a call whose outcome is not known", d.asOperator, tag("operate"),
 		describe("Needs the permission operate. The evidence and who gave it are recorded with the outcome.")), d.reconcile)
+	add(d, d.operation("look", http.MethodPost, "/v1/calls/{id}/look", "Ask the reconciling tool about a call whose outcome is not known", d.asOperator, tag("operate"),
+		describe("Needs the permission operate, and an entry that lets operators ask. The tool is asked as the operator, never with a user's credential; proof settles the call, anything else leaves it as it is.")), d.look)
 	add(d, d.operation("reload", http.MethodPost, "/v1/reload", "Read the registry and policy files again and activate them", d.asOperator, tag("operate"),
 		describe("Needs the permission operate. On any error, and when the files are not the version asked for, the old version stays.")), d.reloadFiles)
 	add(d, d.operation("void-answers", http.MethodPost, "/v1/approvals/void", "Take back a person's answers that no call has used", d.asOperator, tag("operate"),
@@ -53,6 +56,32 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*callOutput, 
 		return nil, hidden(err, "call")
 	}
 	return &callOutput{Body: d.callView(c, viewer{operator: o})}, nil
+}
+
+// LookView is what the reconciling tool's answer came to.
+type LookView struct {
+	Call    CallView       `json:"call" doc:"The call as it is now."`
+	Proof   registry.Proof `json:"proof" enum:"happened,nothing,cannot_say" doc:"What the answer shows of the effect."`
+	Settled bool           `json:"settled" doc:"It settled the call."`
+	Why     string         `json:"why" doc:"What decided that; never a value of the answer."`
+	Tool    string         `json:"tool,omitempty" doc:"The tool that was asked."`
+	Asked   record.CallID  `json:"asked,omitempty" doc:"The call that asked it; none: it could not be asked."`
+	Counts  time.Time      `json:"counts_from" doc:"From when on an answer may prove that nothing happened."`
+}
+
+type lookOutput struct{ Body LookView }
+
+func (d *door) look(ctx context.Context, in *CallPath) (*lookOutput, error) {
+	if !record.ValidID("call", in.ID) {
+		return nil, absent("call")
+	}
+	o := operator(ctx)
+	c, l, err := d.boundary.Look(ctx, o, record.CallID(in.ID))
+	if err != nil {
+		return nil, hidden(err, "call")
+	}
+	return &lookOutput{Body: LookView{Call: d.callView(c, viewer{operator: o}), Proof: l.Proof, Settled: l.Proves(), Why: l.Why,
+		Tool: l.Tool, Asked: l.Call, Counts: l.From}}, nil
 }
 
 type voidInput struct {

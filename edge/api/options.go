@@ -32,6 +32,8 @@ type Boundary interface {
 	RevokePasskeys(context.Context, identity.Operator, record.Principal) (int, error)
 	OpenRun(context.Context, identity.Caller, string) (record.Run, error)
 	Run(context.Context, identity.Caller, record.RunID) (record.Run, string, error)
+	OpenChild(context.Context, identity.Caller, record.RunID, dispatch.Child) (record.Run, error)
+	Children(context.Context, record.Run) ([]record.Run, error)
 	StartTurn(context.Context, identity.Caller, record.RunID, []record.CallID) (record.Run, error)
 	StateInput(context.Context, identity.Caller, record.RunID, string) error
 	EndRun(context.Context, identity.Caller, record.RunID, string) (record.Run, error)
@@ -39,6 +41,7 @@ type Boundary interface {
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
+	Look(context.Context, identity.Operator, record.CallID) (record.Call, dispatch.Looked, error)
 	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	VoidAnswers(context.Context, identity.Operator, record.Principal, string) (int, error)
 	Revoke(context.Context, identity.Operator, dispatch.RevokeOrder) (record.Revocation, error)
@@ -74,6 +77,7 @@ type Reader interface {
 	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
+	Activations(ctx context.Context, before int64, n int) ([]record.Activation, error)
 }
 
 // Verifier says who presents credentials. Its errors are of the kinds
@@ -105,6 +109,7 @@ type Options struct {
 	Overrides func() []registry.Override                                                // nil: not supported
 	Evidence  func(record.Call, record.Approval) passkey.Evidence                       // nil: no passkeys are used here
 	Ready     func(context.Context) error                                               // nil: always ready
+	Versions  Versions                                                                  // zero: not supported
 	Reported  func(result json.RawMessage, failed string) (json.RawMessage, error)      // what a report says, as a tool result; nil: reports are not supported
 
 	Log    *slog.Logger     // nil: discarded
@@ -123,8 +128,10 @@ type Options struct {
 
 // ReloadOrder says what to do with the files as they are now.
 type ReloadOrder struct {
-	Plan    bool   // only say what activating them would change
-	Version string // activate them only if they are this version; empty: whatever they are
+	Plan    bool          // only say what activating them would change
+	Version string        // activate them only if they are this version; empty: whatever they are
+	After   int64         // and only while this generation is active; 0: whatever is
+	Of      *VersionOrder // nil: the server's own files
 }
 
 // Reloaded is what activating the files again came to.
@@ -132,6 +139,7 @@ type Reloaded struct {
 	Generation int64    `json:"generation" doc:"The number of the version that decides now."`
 	Version    string   `json:"version" doc:"The digest of what was read."`
 	Changed    bool     `json:"changed" doc:"False: the files are what was active already."`
+	Voids      int      `json:"voids" doc:"How many questions, waiting or answered and not used, rest on what changes and are asked anew."`
 	Plan       []string `json:"plan" nullable:"false" doc:"What was added, removed, weakened and tightened, a line each."`
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/placet-dev/placet/dispatch"
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
@@ -150,6 +152,47 @@ func TestReloadAndOverrides(t *testing.T) {
 	h.want(newHouse(t).do(h.key("ops"), "POST", "/v1/reload", ""), 401, "unauthenticated") // another server's key
 	plain := newHouse(t)
 	plain.want(plain.do(plain.key("ops"), "POST", "/v1/reload", ""), 501, "unsupported")
+}
+
+// What is asked of versions reaches who keeps them as it was asked, and nothing does
+// that names no version or two.
+func TestVersions(t *testing.T) {
+	var orders []ReloadOrder
+	var compared []CompareOrder
+	h := newHouse(t, func(o *Options) {
+		o.Reload = func(_ context.Context, _ string, order ReloadOrder) (Reloaded, error) {
+			orders = append(orders, order)
+			return Reloaded{Generation: 7, Version: "sha256:b", Changed: true, Voids: 2}, nil
+		}
+		o.Versions = Versions{Standing: func() (int64, error) { return 1, record.Errorf(record.Unavailable, "the tool note differs") },
+			Compare: func(_ context.Context, o identity.Operator, order CompareOrder) (dispatch.Comparison, error) {
+				compared = append(compared, order)
+				return dispatch.Comparison{Calls: 1, Changed: []dispatch.Change{{Tool: "note", From: record.Allow, To: record.Deny, Count: 1}}}, nil
+			}}
+	})
+	for _, body := range []string{`{}`, `{"generation":1,"version":"sha256:a"}`, `{"files":{"a":"b"},"generation":1}`, `{"generation":-1}`, `{"plan":true}`} {
+		if r := h.do(h.key("ops"), "POST", "/v1/versions/activate", body); r.status != 400 && r.status != 422 {
+			t.Errorf("%s: %d %s", body, r.status, r.body)
+		}
+	}
+	if len(orders) != 0 {
+		t.Fatalf("%+v", orders)
+	}
+	r := h.do(h.key("ops"), "POST", "/v1/versions/activate", `{"generation":3,"planned":"sha256:b","after":6}`)
+	if r.status != 200 || r.get("voids") != "2" || r.get("plan") != "[]" || len(orders) != 1 || orders[0].Plan || orders[0].Version != "sha256:b" || orders[0].After != 6 || orders[0].Of.Generation != 3 {
+		t.Errorf("%d %s %+v", r.status, r.body, orders)
+	}
+	r = h.do(h.key("ops"), "POST", "/v1/versions/compare", `{"to":{"files":{"a":"b"}}}`)
+	if r.status != 200 || len(compared) != 1 || compared[0].Limit != 2000 || compared[0].To.Files["a"] != "b" || h.now().Sub(compared[0].Since).Round(time.Hour) != 24*time.Hour || !strings.Contains(r.body, `"unknown":[]`) {
+		t.Errorf("%d %s %+v", r.status, r.body, compared)
+	}
+	r = h.do(h.login("sec", "acme", "security"), "GET", "/v1/versions", "")
+	if r.status != 200 || !strings.Contains(r.get("here"), "the tool note differs") || !strings.Contains(r.get("versions"), `"version":"one"`) || !strings.Contains(r.get("versions"), `"stored":false`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	plain := newHouse(t)
+	plain.want(plain.do(plain.key("ops"), "GET", "/v1/versions", ""), 501, "unsupported")
+	plain.want(plain.do(plain.key("ops"), "POST", "/v1/versions/compare", `{"to":{"generation":1}}`), 501, "unsupported")
 }
 
 func TestHealth(t *testing.T) {

@@ -22,6 +22,8 @@ func (d *door) registerRuns() {
 		describe("Runs opened without vouch by one tenant, principal and agent are one lineage, whatever their labels.")), d.openRun)
 	add(d, d.operation("list-runs", http.MethodGet, "/v1/runs", "List runs", d.asViewer, tag("runs")), d.listRuns)
 	add(d, d.operation("show-run", http.MethodGet, "/v1/runs/{id}", "Show a run", d.asViewer, tag("runs")), d.showRun)
+	add(d, d.operation("open-child", http.MethodPost, "/v1/runs/{id}/children", "Open a run below one", d.asCaller, tag("runs"), status(http.StatusCreated),
+		describe("For an agent of the same user, with less than the run above has. Who acts in it comes with that agent's own token; it ends with the run above, and with its turn.")), d.openChild)
 	add(d, d.operation("start-turn", http.MethodPost, "/v1/runs/{id}/turns", "Start a turn", d.asCaller, tag("runs"),
 		describe("Only for a caller whose workload vouches. Waiting calls of earlier turns are canceled, except those kept.")), d.startTurn)
 	add(d, d.operation("end-run", http.MethodPost, "/v1/runs/{id}/end", "End a run", d.asCaller, tag("runs"),
@@ -148,13 +150,13 @@ func (d *door) showRun(ctx context.Context, in *RunPath) (*runOutput, error) {
 	}
 	if v.caller.Valid() {
 		r, shown, err := d.boundary.Run(ctx, v.caller, id)
-		return d.run(r, shown, err)
+		return d.withChildren(ctx, r, shown, err)
 	}
 	r, err := d.reader.Run(ctx, v.tenant(), id)
 	if err == nil && r.Tenant != v.tenant() {
 		err = absent("run")
 	}
-	return d.run(r, "", err)
+	return d.withChildren(ctx, r, "", err)
 }
 
 type startTurnInput struct {

@@ -28,6 +28,8 @@ type RunView struct {
 	Ended     *time.Time       `json:"ended_at,omitempty"`
 	Why       string           `json:"why,omitempty" doc:"Why it ended."`
 	Delegated *time.Time       `json:"delegated_until,omitempty" doc:"Until when it may act while its caller is away."`
+	Grant     *GrantView       `json:"grant,omitempty" doc:"Of a child run: what it may do at most."`
+	Children  []record.RunID   `json:"children,omitempty" doc:"The runs directly below it, newest first; where one run was asked for."`
 }
 
 func runView(r record.Run, shown string) RunView {
@@ -38,6 +40,9 @@ func runView(r record.Run, shown string) RunView {
 		Turn: r.Turn, Vouched: r.Vouched, State: shown, Opened: r.Opened, Active: r.Active, Ended: later(r.Ended), Why: r.Why}
 	if r.Delegation != nil {
 		v.Delegated = later(r.Delegation.Until)
+	}
+	if r.Grant != nil {
+		v.Grant = grantView(*r.Grant)
 	}
 	return v
 }
@@ -129,7 +134,7 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 	if o := c.Outcome; o != nil {
 		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Reported: o.Reported, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
 	}
-	if c.Leased() {
+	if c.Leased() && c.State == record.Executing {
 		v.Leased = later(c.Lease)
 	}
 	if who.all() {

@@ -77,6 +77,7 @@ func (o things) operations() []operation {
 		{"POST", "/v1/calls/" + o.call + "/heartbeat", `{"attempt":1,"secret":"s"}`, "callers", true},
 		{"POST", "/v1/calls/" + o.call + "/report", `{"attempt":1,"secret":"s","outcome":"not_started"}`, "callers", true},
 		{"POST", "/v1/calls/" + o.call + "/reconcile", `{"outcome":"failed","evidence":"e"}`, "operators", true},
+		{"POST", "/v1/calls/" + o.call + "/look", "", "operators", true},
 		{"GET", "/v1/approvals", "", "viewers", false},
 		{"GET", "/v1/approvals/" + o.approval, "", "viewers", true},
 		{"POST", "/v1/approvals/" + o.approval + "/approve", `{"binding":"` + o.binding + `"}`, "persons", true},
@@ -93,6 +94,10 @@ func (o things) operations() []operation {
 		{"POST", "/v1/reload", "", "operators", false},
 		{"POST", "/v1/passkeys/revoke", `{"issuer":"urn:test","subject":"anna"}`, "operators", false},
 		{"GET", "/v1/overrides", "", "readers", false},
+		{"GET", "/v1/versions", "", "readers", false},
+		{"POST", "/v1/versions/activate", `{"generation":1}`, "operators", false},
+		{"POST", "/v1/versions/compare", `{"to":{"generation":1}}`, "operators", false},
+		{"GET", "/v1/observed", "", "readers", false},
 		{"GET", "/v1/alerts", "", "readers", false},
 		{"GET", "/v1/held", "", "readers", false},
 	}

@@ -25,6 +25,7 @@ type Boundary interface {
 	Barred(identity.Person, record.Approval) string
 	Standing(context.Context, identity.Person) ([]record.Standing, error)
 	StartFresh(context.Context, identity.Person, record.AgentID) error
+	Revocations(context.Context, record.TenantID) ([]record.Revocation, error)
 	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	Current() *dispatch.Active
 	Used([]dispatch.Counted) []dispatch.Use
@@ -39,6 +40,7 @@ type Reader interface {
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
 	OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Call, error)
+	Children(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Run, error)
 }
 
 // Verifier says whose login an access token is.

@@ -19,8 +19,9 @@ type runView struct {
 	Run         record.Run
 	Calls       []callRow
 	Events      []eventRow
-	More        bool // there is more than is listed
-	Partly      bool // calls that this person is not asked about are left out
+	More        bool         // there is more than is listed
+	Partly      bool         // calls that this person is not asked about are left out
+	Children    []record.Run // for readers
 	Waiting     []row
 	WaitingMore bool // than are listed
 	All         []dispatch.Shown
@@ -90,6 +91,11 @@ func (c *Console) run(w http.ResponseWriter, r *http.Request, v viewer) error {
 	}
 	if view.Events, err = c.eventsOf(r, v, dispatch.EventQuery{Tenant: tenant, Run: id, Of: ids, Limit: 4 * maxTimeline}, visible); err != nil {
 		return err
+	}
+	if v.Reads() {
+		if view.Children, err = c.o.Reader.Children(r.Context(), tenant, id, maxTimeline); err != nil {
+			return err
+		}
 	}
 	if run.Live() {
 		waiting, more, err := c.waitingIn(r.Context(), v, id)

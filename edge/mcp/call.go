@@ -34,6 +34,9 @@ func (h *Handler) serve(x *request, progress func(json.RawMessage)) ([]byte, *re
 	if c.method == registry.MethodTool && c.name == waitTool {
 		return h.wait(run, x, c, progress)
 	}
+	if c.method == registry.MethodTool && c.name == delegateTool && h.Boundary.Delegates() {
+		return h.delegate(run, x, c)
+	}
 	held, input, f := h.readState(x, c)
 	if f != nil {
 		h.refused(x.there, x.caller, c.name, f)

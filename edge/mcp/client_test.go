@@ -46,7 +46,7 @@ func TestRealClientInBothEras(t *testing.T) {
 				t.Fatalf("speaks %s", got.ProtocolVersion)
 			}
 			list, err := s.ListTools(ctx, nil)
-			if err != nil || len(list.Tools) != 10 || list.Tools[len(list.Tools)-1].Name != "placet_wait" {
+			if err != nil || len(list.Tools) != 11 || list.Tools[len(list.Tools)-1].Name != "placet_wait" {
 				t.Fatalf("%+v, %v", list, err)
 			}
 			r, err := s.CallTool(ctx, &sdk.CallToolParams{Name: "mirror", Arguments: map[string]any{"region": "eu", "n": 2}})

@@ -5,7 +5,7 @@ import (
 	"github.com/placet-dev/placet/registry"
 )
 
-// waitTool is the built-in tool; registries may not use its prefix (rule H6).
+// waitTool is a built-in tool; registries may not use its prefix (rule H6).
 const waitTool = "placet_wait"
 
 const waitEntry = `{"name":"placet_wait","title":"Continue a held call",` +
@@ -22,8 +22,11 @@ func (h *Handler) list(x *request) ([]byte, *refusal) {
 		return nil, refuse(codeInvalidParams, "cursor is not one of ours; list without it")
 	}
 	out := []byte(`{"tools":[`)
-	for _, t := range h.Boundary.Tools(x.there, x.caller) {
+	for _, t := range h.Boundary.EntriesUnder(x.there, x.caller, x.meta.run, registry.MethodTool) {
 		out = append(appendTool(out, t), ',')
+	}
+	if h.Boundary.Delegates() {
+		out = append(append(out, delegateEntry...), ',')
 	}
 	out = append(append(out, waitEntry...), ']')
 	if x.modern {

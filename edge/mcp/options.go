@@ -33,6 +33,11 @@ type Boundary interface {
 	Tools(ctx context.Context, c identity.Caller) []*registry.Tool
 	// Entries are Tools for what is reached by another method.
 	Entries(ctx context.Context, c identity.Caller, m registry.Method) []*registry.Tool
+	// EntriesUnder are Entries for the run that calls under a label belong to.
+	EntriesUnder(ctx context.Context, c identity.Caller, runLabel string, m registry.Method) []*registry.Tool
+	// OpenChildUnder opens a run below that one; Delegates says whether there are such.
+	OpenChildUnder(ctx context.Context, c identity.Caller, runLabel string, want dispatch.Child) (record.Run, error)
+	Delegates() bool
 	// Resource is the entry by which a caller reads a URI, with the arguments it stands
 	// for; "" when there is none, or more than one.
 	Resource(c identity.Caller, uri string) (entry string, arguments json.RawMessage)

@@ -280,7 +280,7 @@ func (h *Handler) listEntries(x *request, m registry.Method, member string, show
 		return nil, refuse(codeInvalidParams, "cursor is not one of ours; list without it")
 	}
 	page := []any{}
-	for _, t := range h.Boundary.Entries(x.there, x.caller, m) {
+	for _, t := range h.Boundary.EntriesUnder(x.there, x.caller, x.meta.run, m) {
 		if one := show(t); one != nil {
 			page = append(page, one)
 		}

@@ -87,6 +87,9 @@ func Outcome(l dispatch.Loaded, now time.Time) string {
 	case record.Lapsed:
 		return "Nobody answered in time. It does not run."
 	case record.Void:
+		if call.State == record.Revoked && call.Approval == a.ID {
+			return "An operator revoked what this call needs. It does not run, and no answer to this question counts."
+		}
 		return "This question is no longer valid, and no answer to it counts: something it was for has changed or ended."
 	case record.Approved:
 		text := "Approved at " + at(a.Changed) + ". It " + l.RunsWhen(now, at(a.Expires)) + "."

@@ -45,7 +45,7 @@ func (t *truth) premise(f record.Facts) error {
 		return nil
 	}
 	if p.Generation != t.generation {
-		return refusePremise("another version is active")
+		return refusePremise(record.OtherVersion)
 	}
 	if p.Revoked != nil && *p.Revoked != t.fence(p.Tenant) {
 		return refusePremise("authority was withdrawn, or given back")
@@ -62,10 +62,8 @@ func (t *truth) premise(f record.Facts) error {
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refusePremise("the delegation has ended")
 		}
-		for depth := 0; run.Parent != "" && depth < 64; depth++ { // rule B4
-			if run, ok = t.runs[runKey{run.Tenant, run.Parent}]; !ok || !run.Live() {
-				return refusePremise("a run above has ended")
-			}
+		if err := t.above(run, f.At); err != nil {
+			return err
 		}
 	}
 	for _, r := range p.Passkeys {
@@ -288,10 +286,8 @@ func (t *truth) made(p prepared, w *writes) {
 	if r := f.Rejection; r != nil {
 		w.queue(upsertRejection, string(r.Tenant), string(r.Lineage), r.Effect[:], string(r.Approval), r.Note, micro(r.At))
 	}
-	if a := f.Activate; a != nil {
-		t.generation = a.To
-		w.queue(insertActivation, a.To, a.Digest, encode(a.Who), micro(a.At))
-	}
+	t.keepVersion(f.Version, w)
+	t.activate(f.Activate, w)
 	for _, e := range p.event {
 		w.events.add(e)
 	}

@@ -340,17 +340,17 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 		return parts, &pgx.Batch{}, err
 	}
 	var parts []prepared
-	add := func(change record.Change, err error) error {
+	add := func(change record.Change, err error) (record.Facts, error) {
 		if err != nil {
-			return err
+			return record.Facts{}, err
 		}
 		p, err := prepare(change.Facts())
 		if err != nil {
-			return err
+			return p.facts, err
 		}
 		want.add(p.facts)
 		parts = append(parts, p)
-		return nil
+		return p.facts, nil
 	}
 	var sweeps []record.Sweep
 	if s := first.facts.Sweep; s != nil {
@@ -367,11 +367,16 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 		}
 		b = &pgx.Batch{}
 		for _, run := range runs {
-			if err := add(f.Of(run)); err != nil {
+			ended, err := add(f.Of(run))
+			if err != nil {
 				return nil, nil, err
 			}
-			sweeps = append(sweeps, *parts[len(parts)-1].facts.Sweep)
+			sweeps = append(sweeps, *ended.Sweep)
 		}
+	}
+	b, err := c.below(ctx, b, &sweeps, want, add)
+	if err != nil {
+		return nil, nil, err
 	}
 	keys, own := want.locks.upTo(lockRun)
 	b.Queue(takeLocks, keys, own)
@@ -391,7 +396,7 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := add(s.Of(l.Call, l.Approval)); err != nil {
+			if _, err := add(s.Of(l.Call, l.Approval)); err != nil {
 				return nil, nil, err
 			}
 		}

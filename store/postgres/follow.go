@@ -29,10 +29,15 @@ func (s *Store) Last(ctx context.Context, before time.Time) (seq int64, at time.
 }
 
 // Pending implements dispatch.Follower.
-func (s *Store) Pending(ctx context.Context, after record.ApprovalID, n int) (out []dispatch.Loaded, err error) {
+func (s *Store) Pending(ctx context.Context, after record.ApprovalID, n int) ([]dispatch.Loaded, error) {
+	return s.questions(ctx, selectPending, after, n)
+}
+
+// questions are those that a statement names, of every tenant.
+func (s *Store) questions(ctx context.Context, which string, after record.ApprovalID, n int) (out []dispatch.Loaded, err error) {
 	err = s.look(ctx, everyone, func(v *view) error {
 		var refs []approvalKey
-		if err := v.each(selectPending, collect(&refs, func(c *columns) (approvalKey, error) {
+		if err := v.each(which, collect(&refs, func(c *columns) (approvalKey, error) {
 			return approvalKey{record.TenantID(c.text()), record.ApprovalID(c.text())}, nil
 		}), string(after), int64(n)); err != nil {
 			return err

@@ -16,11 +16,11 @@ const (
 	selectEpoch    = `SELECT epoch FROM standing WHERE tenant = $1 AND issuer = $2 AND subject = $3 AND agent = $4`
 	selectStanding = `SELECT agent, epoch, since,
 			(SELECT count(*) FROM runs WHERE runs.tenant = s.tenant AND runs.issuer = s.issuer AND runs.subject = s.subject
-				AND runs.agent = s.agent AND runs.state <> 'terminated' AND NOT runs.vouched),
+				AND runs.agent = s.agent AND runs.state <> 'terminated' AND NOT runs.vouched AND runs.parent = ''),
 			(SELECT count(*) FROM rejections WHERE rejections.tenant = s.tenant AND rejections.lineage = s.lineage)
 		FROM standing AS s WHERE tenant = $1 AND issuer = $2 AND subject = $3 ORDER BY agent`
 	selectLive = `SELECT ` + runFields + ` FROM runs WHERE tenant = $1 AND issuer = $2 AND subject = $3 AND agent = $4
-		AND state <> 'terminated' AND NOT vouched`
+		AND state <> 'terminated' AND NOT vouched AND parent = ''`
 
 	passkeyFields  = `tenant, issuer, subject, id, public_key, name, rp_id, added, seal, count, used`
 	selectPasskeys = `SELECT ` + passkeyFields + ` FROM passkeys WHERE tenant = $1 AND issuer = $2 AND subject = $3 ORDER BY added, id`

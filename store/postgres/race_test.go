@@ -294,7 +294,7 @@ func TestReplicasKeepTheFence(t *testing.T) {
 	t.Run("an activation", func(t *testing.T) {
 		r := openRun(t, s[0], anna)
 		for g := range int64(8) {
-			activate, err := record.Activate(record.Activation{From: g, To: g + 1, Digest: "d", Who: record.Who{System: "test"}, At: noon}, nil)
+			activate, err := record.Activate(record.Activation{From: g, To: g + 1, Digest: "d", Who: record.Who{System: "test"}, At: noon}, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,13 +42,13 @@ const (
 		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id
 			AND answers.issuer = $3 AND answers.subject = $4 AND answers.word = 'approved') ORDER BY id LIMIT $5`
 	selectReady = `SELECT calls.tenant, calls.id FROM runs
-		JOIN calls ON calls.tenant = runs.tenant AND calls.run = runs.id AND calls.state = 'approval_pending'
-		JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved'
-		WHERE runs.delegation <> '' AND (calls.tenant, calls.id) > ($1, $2) ORDER BY calls.tenant, calls.id LIMIT $3`
+		JOIN calls ON calls.tenant = runs.tenant AND calls.run = runs.id AND calls.state IN ('approval_pending', 'unknown')
+		LEFT JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval
+		WHERE runs.delegation <> '' AND (calls.state = 'unknown' OR approvals.state = 'approved') AND (calls.tenant, calls.id) > ($1, $2) ORDER BY calls.tenant, calls.id LIMIT $3`
 	selectDue     = `SELECT tenant, id FROM calls WHERE due IS NOT NULL AND due <= $1 ORDER BY due LIMIT $2`
 	selectNextDue = `SELECT due FROM calls WHERE due IS NOT NULL AND due > $1 ORDER BY due LIMIT 1`
 	selectLabel   = `SELECT ` + runFields + ` FROM runs WHERE tenant = $1 AND issuer = $2 AND subject = $3 AND agent = $4
-		AND label = $5 AND state <> 'terminated' AND NOT vouched ORDER BY opened DESC LIMIT 1`
+		AND label = $5 AND state <> 'terminated' AND NOT vouched AND parent = '' ORDER BY opened DESC LIMIT 1`
 	selectCounter    = `SELECT counter, level FROM counters WHERE tenant = $1 AND counter = ANY ($2::text[])`
 	listCounters     = `SELECT counter, level FROM counters WHERE tenant = $1 AND counter > $2 ORDER BY counter LIMIT $3`
 	selectGeneration = `SELECT generation, digest FROM activations ORDER BY generation DESC LIMIT 1`

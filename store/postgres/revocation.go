@@ -34,7 +34,7 @@ const (
 	// A question that was answered yes and not used.
 	selectYes = `SELECT tenant, call FROM approvals WHERE ($1 = '' OR tenant = $1) AND state IN ('pending', 'approved')
 		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id AND answers.word = 'approved')`
-	selectBelow = `WITH RECURSIVE below (id) AS (SELECT id FROM runs WHERE tenant = $1 AND id = $2
+	selectRunsBelow = `WITH RECURSIVE below (id) AS (SELECT id FROM runs WHERE tenant = $1 AND id = $2
 		UNION SELECT runs.id FROM below JOIN runs ON runs.tenant = $1 AND runs.parent = below.id AND runs.parent <> '') SELECT id FROM below`
 )
 
@@ -125,7 +125,7 @@ func (c *committer) catch(ctx context.Context, b *pgx.Batch, m record.Revocation
 	keys, own := want.locks.upTo(lockTenant)
 	b.Queue(takeLocks, keys, own)
 	if r.Kind == record.RevokedRun {
-		b.Queue(selectBelow, string(r.Tenant), r.Name).Query(each(func(col *columns) error { below[record.RunID(col.text())] = true; return nil }))
+		b.Queue(selectRunsBelow, string(r.Tenant), r.Name).Query(each(func(col *columns) error { below[record.RunID(col.text())] = true; return nil }))
 	}
 	b.Queue(selectOpenOf, string(r.Tenant)).Query(each(func(col *columns) error {
 		call, err := scanCall(col)

@@ -174,7 +174,7 @@ const (
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
-		opened, active, ended, why, delegation, replays`
+		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed, preview`
 	eventFields = `seq, at, tenant, kind, run, call, approval, who, body`
@@ -301,7 +301,8 @@ func scanRun(col *columns) (record.Run, error) {
 			r.Delegation = nil // what cannot be read delegates nothing
 		}
 	}
-	r.Replays = record.RunID(col.text())
+	r.Replays, r.Grant = record.RunID(col.text()), granted(col.text())
+	_ = col.int() // when it ends, which the grant says
 	return r, col.err
 }
 
@@ -311,7 +312,7 @@ func runColumns(r record.Run) []any {
 		delegation = encode(r.Delegation)
 	}
 	return []any{string(r.Tenant), string(r.ID), string(r.Lineage), string(r.Parent), r.Principal.Issuer, r.Principal.Subject, string(r.Agent), r.Label,
-		r.Vouched, int64(r.Turn), r.Turns, string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation, string(r.Replays)}
+		r.Vouched, int64(r.Turn), r.Turns, string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation, string(r.Replays), grantText(r.Grant), untilOf(r.Grant)}
 }
 
 func scanApproval(col *columns) (record.Approval, error) {

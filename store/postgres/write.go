@@ -42,7 +42,7 @@ const (
 	settleTypes = "ttti" + "tiittb" + "in"
 	eventTypes  = "itttttt" + "t"
 
-	runTypes = "ttttttttfiftiiiittt"
+	runTypes = "ttttttttfiftiiiitttti"
 	touchRun = `UPDATE runs SET active = $1 WHERE tenant = $2 AND id = $3`
 
 	upsertCounters = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])),
@@ -67,8 +67,7 @@ const (
 	// The latest no stands for the effect.
 	upsertRejection = `INSERT INTO rejections (tenant, lineage, effect, approval, note, at) VALUES ($1,$2,$3,$4,$5,$6)
 		ON CONFLICT (tenant, lineage, effect) DO UPDATE SET approval = excluded.approval, note = excluded.note, at = excluded.at`
-	insertActivation = `INSERT INTO activations (generation, digest, who, at) VALUES ($1,$2,$3,$4)`
-	upsertStanding   = `INSERT INTO standing AS s (tenant, issuer, subject, agent, epoch, since, lineage) VALUES ($1,$2,$3,$4,$5,$6,$7)
+	upsertStanding = `INSERT INTO standing AS s (tenant, issuer, subject, agent, epoch, since, lineage) VALUES ($1,$2,$3,$4,$5,$6,$7)
 		ON CONFLICT (tenant, issuer, subject, agent) DO UPDATE SET epoch = excluded.epoch, lineage = excluded.lineage,
 		since = CASE WHEN s.since = 0 OR s.epoch <> excluded.epoch THEN excluded.since ELSE s.since END`
 	insertMaterial = `INSERT INTO materials (tenant, lineage, seq, kind, at, call, body) VALUES ($1,$2,$3,$4,$5,$6,$7)`

@@ -101,11 +101,8 @@ func (w *writer) rest(ready prepared) error {
 			return err
 		}
 	}
-	if a := f.Activate; a != nil {
-		if err := w.run(insertActivation, a.To, a.Digest, encode(a.Who), micro(a.At)); err != nil {
-			return err
-		}
-		w.generation = a.To
+	if err := errors.Join(w.keepVersion(f.Version), w.activate(f.Activate)); err != nil {
+		return err
 	}
 	for i, e := range f.Events {
 		if err := w.run(insertEvent, micro(e.At), e.Tenant, string(e.Kind), e.Run, e.Call, e.Approval, ready.who[i], text(e.Body)); err != nil {
@@ -132,7 +129,7 @@ func (w *writer) premise(f record.Facts) error {
 	}
 	refuse := func(what string) error { return &record.Refusal{Kind: record.RefusedPremise, What: what} }
 	if p.Generation != w.generation {
-		return refuse("another version is active")
+		return refuse(record.OtherVersion)
 	}
 	if p.Revoked != nil && *p.Revoked != w.revocations(p.Tenant).Fence {
 		return refuse("authority was withdrawn, or given back")
@@ -151,10 +148,8 @@ func (w *writer) premise(f record.Facts) error {
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refuse("the delegation has ended")
 		}
-		if run.Parent != "" {
-			if err := w.ancestors(run); err != nil {
-				return err
-			}
+		if err := w.above(run, f.At); err != nil {
+			return err
 		}
 	}
 	if err := w.passkeysStay(p.Passkeys); err != nil {
@@ -177,21 +172,6 @@ func (w *writer) premise(f record.Facts) error {
 		if now != seen.Version {
 			return refuse("another call for this effect came first")
 		}
-	}
-	return nil
-}
-
-// ancestors checks that no run above has ended (rule B4).
-func (w *writer) ancestors(run record.Run) error {
-	for depth := 0; run.Parent != "" && depth < 64; depth++ {
-		parent, ok, err := w.loadRun(runKey{run.Tenant, run.Parent})
-		if err != nil {
-			return err
-		}
-		if !ok || !parent.Live() {
-			return &record.Refusal{Kind: record.RefusedPremise, What: "a run above has ended"}
-		}
-		run = parent
 	}
 	return nil
 }
@@ -409,7 +389,7 @@ func (w *writer) putRun(m record.RunMove) error {
 	r := m.After
 	w.fresh[runKey{r.Tenant, r.ID}] = r
 	return w.run(upsertRun, r.Tenant, r.ID, r.Lineage, r.Parent, r.Principal.Issuer, r.Principal.Subject, r.Agent, r.Label,
-		flag(r.Vouched), int64(r.Turn), flag(r.Turns), string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation(r.Delegation), r.Replays)
+		flag(r.Vouched), int64(r.Turn), flag(r.Turns), string(r.State), r.Version, micro(r.Opened), micro(r.Active), micro(r.Ended), r.Why, delegation(r.Delegation), r.Replays, grantText(r.Grant), untilOf(r.Grant))
 }
 
 func delegation(d *record.Delegation) text {
@@ -433,8 +413,8 @@ func (w *writer) loadRun(k runKey) (record.Run, bool, error) {
 	return r, ok, err
 }
 
-// sweep ends a run's waiting calls. They were read in this transaction and
-// nothing else writes, so their guards hold.
+// sweep ends a run's waiting calls, and the runs below it. They were read in this
+// transaction and nothing else writes, so their guards hold.
 func (w *writer) sweep(s record.Sweep) error {
 	var ids []record.CallID
 	err := each(w.conn, selectWaiting, func(stmt *sqlite.Stmt) error {
@@ -457,7 +437,7 @@ func (w *writer) sweep(s record.Sweep) error {
 			return err
 		}
 	}
-	return nil
+	return w.endBelow(s)
 }
 
 // within makes a change as a part of another one.

@@ -36,14 +36,19 @@ func (s *Store) Last(ctx context.Context, before time.Time) (seq int64, at time.
 }
 
 // Pending implements dispatch.Follower.
-func (s *Store) Pending(ctx context.Context, after record.ApprovalID, n int) (out []dispatch.Loaded, err error) {
+func (s *Store) Pending(ctx context.Context, after record.ApprovalID, n int) ([]dispatch.Loaded, error) {
+	return s.questions(ctx, selectPending, after, n)
+}
+
+// questions are those that a statement names, of every tenant.
+func (s *Store) questions(ctx context.Context, which string, after record.ApprovalID, n int) (out []dispatch.Loaded, err error) {
 	type ref struct {
 		tenant record.TenantID
 		id     record.ApprovalID
 	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		var refs []ref
-		if err := each(conn, selectPending, func(s *sqlite.Stmt) error {
+		if err := each(conn, which, func(s *sqlite.Stmt) error {
 			refs = append(refs, ref{record.TenantID(s.ColumnText(0)), record.ApprovalID(s.ColumnText(1))})
 			return nil
 		}, after, int64(n)); err != nil {

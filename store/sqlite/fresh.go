@@ -15,11 +15,11 @@ const (
 		since = CASE WHEN since = 0 OR epoch <> excluded.epoch THEN excluded.since ELSE since END`
 	selectStanding = `SELECT agent, epoch, since,
 			(SELECT count(*) FROM runs INDEXED BY runs_owner WHERE runs.tenant = s.tenant AND runs.issuer = s.issuer AND runs.subject = s.subject
-				AND runs.agent = s.agent AND runs.state <> 'terminated' AND runs.vouched = 0),
+				AND runs.agent = s.agent AND runs.state <> 'terminated' AND runs.vouched = 0 AND runs.parent = ''),
 			(SELECT count(*) FROM rejections WHERE rejections.tenant = s.tenant AND rejections.lineage = s.lineage)
 		FROM standing AS s WHERE tenant = ? AND issuer = ? AND subject = ? ORDER BY agent`
 	selectLive = `SELECT ` + runFields + ` FROM runs INDEXED BY runs_owner WHERE tenant = ? AND issuer = ? AND subject = ? AND agent = ?
-		AND state <> 'terminated' AND vouched = 0`
+		AND state <> 'terminated' AND vouched = 0 AND parent = ''`
 )
 
 func epochOf(conn *sqlite.Conn, o record.Owner) (epoch int64, err error) {

@@ -66,7 +66,8 @@ func scanRun(stmt *sqlite.Stmt) record.Run {
 			r.Delegation = nil // what cannot be read delegates nothing
 		}
 	}
-	r.Replays = record.RunID(col.text())
+	r.Replays, r.Grant = record.RunID(col.text()), granted(col.text())
+	_ = col.int() // when it ends, which the grant says
 	return r
 }
 
@@ -211,7 +212,7 @@ func (s *Store) LiveRun(ctx context.Context, o record.Owner, label string) (r re
 	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		found, err := row(conn, `SELECT `+runFields+` FROM runs WHERE tenant = ? AND issuer = ? AND subject = ? AND agent = ?
-			AND label = ? AND state <> 'terminated' AND vouched = 0 ORDER BY opened DESC LIMIT 1`,
+			AND label = ? AND state <> 'terminated' AND vouched = 0 AND parent = '' ORDER BY opened DESC LIMIT 1`,
 			func(stmt *sqlite.Stmt) { r = scanRun(stmt) }, o.Tenant, o.Principal.Issuer, o.Principal.Subject, o.Agent, label)
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ const (
 	// A question that was answered yes and not used.
 	selectYes = `SELECT tenant, call FROM approvals INDEXED BY approvals_state WHERE (? = '' OR tenant = ?) AND (state = 'pending' OR state = 'approved')
 		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id AND answers.word = 'approved')`
-	selectBelow = `WITH RECURSIVE below (id) AS (SELECT id FROM runs WHERE tenant = ?1 AND id = ?2
+	selectRunsBelow = `WITH RECURSIVE below (id) AS (SELECT id FROM runs WHERE tenant = ?1 AND id = ?2
 		UNION SELECT runs.id FROM below JOIN runs INDEXED BY runs_parent ON runs.tenant = ?1 AND runs.parent = below.id AND runs.parent <> '') SELECT id FROM below`
 )
 
@@ -254,7 +254,7 @@ func (w *writer) endRuns(m record.RevocationMove, caught *record.Caught) (map[re
 	if r.Kind != record.RevokedRun {
 		return nil, nil
 	}
-	err := each(w.conn, selectBelow, func(s *sqlite.Stmt) error { below[record.RunID(s.ColumnText(0))] = true; return nil }, r.Tenant, r.Name)
+	err := each(w.conn, selectRunsBelow, func(s *sqlite.Stmt) error { below[record.RunID(s.ColumnText(0))] = true; return nil }, r.Tenant, r.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (c *runCache) put(k runKey, r record.Run) {
 		c.latest = make(map[labelKey]runKey)
 	}
 	c.byID[k] = r
-	if r.Vouched {
+	if r.Vouched || r.Parent != "" {
 		return
 	}
 	l := labelKey{r.Owner, r.Label}

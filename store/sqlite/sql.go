@@ -25,7 +25,7 @@ const (
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
-		opened, active, ended, why, delegation, replays`
+		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed, preview`
 
@@ -38,7 +38,7 @@ const (
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 
-	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject, agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state,
 		version = excluded.version, active = excluded.active, ended = excluded.ended, why = excluded.why,
 		delegation = excluded.delegation`
@@ -56,8 +56,7 @@ const (
 		ON CONFLICT (tenant, lineage, effect) DO UPDATE SET approval = excluded.approval, note = excluded.note, at = excluded.at`
 	selectRejection = `SELECT approval, note, at FROM rejections WHERE tenant = ? AND lineage = ? AND effect = ?`
 
-	insertActivation = `INSERT INTO activations (generation, digest, who, at) VALUES (?,?,?,?)`
-	insertEvent      = `INSERT INTO events (at, tenant, kind, run, call, approval, who, body) VALUES (?,?,?,?,?,?,?,?)`
+	insertEvent = `INSERT INTO events (at, tenant, kind, run, call, approval, who, body) VALUES (?,?,?,?,?,?,?,?)`
 
 	selectCounter = `SELECT level FROM counters WHERE tenant = ? AND counter = ?`
 	listCounters  = `SELECT counter, level FROM counters WHERE tenant = ? AND counter > ? ORDER BY counter LIMIT ?`
@@ -88,9 +87,9 @@ const (
 			AND answers.issuer = ? AND answers.subject = ? AND answers.word = 'approved') ORDER BY id LIMIT ?`
 	// Few runs hold a delegation, so those are walked first.
 	selectReady = `SELECT calls.tenant, calls.id FROM runs INDEXED BY runs_delegated
-		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + ` AND calls.state = 'approval_pending'
-		JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval AND approvals.state = 'approved'
-		WHERE runs.delegation <> '' AND (calls.tenant, calls.id) > (?, ?) ORDER BY calls.tenant, calls.id LIMIT ?`
+		CROSS JOIN calls INDEXED BY calls_run ON calls.tenant = runs.tenant AND calls.run = runs.id AND ` + isOpenCall + `
+		LEFT JOIN approvals ON approvals.tenant = calls.tenant AND approvals.id = calls.approval
+		WHERE runs.delegation <> '' AND (calls.state = 'unknown' OR calls.state = 'approval_pending' AND approvals.state = 'approved') AND (calls.tenant, calls.id) > (?, ?) ORDER BY calls.tenant, calls.id LIMIT ?`
 )
 
 // run executes a statement that returns no rows.

@@ -138,7 +138,7 @@ func revokedRun(t *testing.T, b *bench) {
 	root, beside := b.openRun(t, owner("acme"), true), b.openRun(t, owner("acme"), true)
 	under := func(parent record.Run) record.Run {
 		c := record.OpenRun(record.Run{Owner: parent.Owner, ID: record.RunID(id(t, "run", b.at)), Lineage: parent.Lineage, Parent: parent.ID,
-			Vouched: true, Turn: 1, Opened: b.at, Active: b.at}, parent.By())
+			Grant: &record.Grant{Tools: []string{"refund"}, Calls: 9, Until: b.at.Add(time.Hour)}, Vouched: true, Turn: 1, Opened: b.at, Active: b.at}, parent.By())
 		b.apply(t, c, nil)
 		return c.Facts().Run.After
 	}

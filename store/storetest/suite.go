@@ -69,6 +69,11 @@ func Run(t *testing.T, open Open) {
 		"RevokedRun":       revokedRun,
 		"RevokedAnswers":   revokedAnswers,
 		"RevocationFence":  revocationFence,
+		"Children":         children,
+		"ChildFresh":       childFresh,
+		"ChildRace":        childRace,
+		"Versions":         versions,
+		"Unconsumed":       unconsumed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -506,7 +511,8 @@ func owedUntilProof(t *testing.T, b *bench) {
 	if err != nil || len(l.Call.Holds) != 1 || l.Call.Holds[0].Counter != day.Counter {
 		t.Fatalf("the call holds %v, %v", l.Call.Holds, err)
 	}
-	change, err = record.Settle(l.Call, record.Failed, record.Outcome{}, record.Step{At: b.at}, record.ByReconcile)
+	// Proof counts once the attempt can have no effect any more (rule E3).
+	change, err = record.Settle(l.Call, record.Failed, record.Outcome{}, record.Step{At: l.Call.Lease}, record.ByReconcile)
 	b.apply(t, change, err)
 	if used() != 0 {
 		t.Fatalf("after the proof %d are held", used())
@@ -685,7 +691,7 @@ func activationFence(t *testing.T, b *bench) {
 	if g, _, err := b.Generation(b.ctx); g != 0 || err != nil {
 		t.Fatalf("a new store is at generation %d (%v)", g, err)
 	}
-	change, err := record.Activate(record.Activation{From: 0, To: 1, Digest: "sha256:a", Who: record.Who{System: "test"}, At: b.at}, []string{"tool x: sources"})
+	change, err := record.Activate(record.Activation{From: 0, To: 1, Digest: "sha256:a", Who: record.Who{System: "test"}, At: b.at}, nil, []string{"tool x: sources"})
 	b.apply(t, change, err)
 	if g, d, err := b.Generation(b.ctx); g != 1 || d != "sha256:a" || err != nil {
 		t.Fatalf("after activation: %d %s %v", g, d, err)

@@ -21,12 +21,16 @@ import (
 const maxSchema = 256 << 10
 
 // Invoker hands tickets on to their callers. It implements [dispatch.Invoker].
-type Invoker struct{ now func() time.Time }
+type Invoker struct {
+	now  func() time.Time
+	held func(path string) ([]byte, bool)
+}
 
 var _ dispatch.Invoker = (*Invoker)(nil)
 
-// New returns an invoker.
-func New() *Invoker { return &Invoker{time.Now} }
+// New returns an invoker. held is the text of a file that is not read from the disk;
+// false: it is. Nil: all are.
+func New(held func(path string) ([]byte, bool)) *Invoker { return &Invoker{time.Now, held} }
 
 // Close has nothing to end.
 func (v *Invoker) Close() error { return nil }
@@ -67,7 +71,7 @@ func (v *Invoker) invoke(ctx context.Context, w dispatch.Work) dispatch.Reached 
 func (v *Invoker) ListOffers(_ context.Context, s *registry.Server) ([]registry.Offer, error) {
 	var out []registry.Offer
 	for _, name := range slices.Sorted(maps.Keys(s.Schemas)) {
-		o, err := read(s, name)
+		o, err := v.read(s, name)
 		if err != nil {
 			return nil, err
 		}
@@ -81,20 +85,15 @@ func (v *Invoker) Offer(_ context.Context, s *registry.Server, upstream string, 
 	if s.Schemas[upstream] == "" {
 		return registry.Offer{}, record.Errorf(record.NotFound, "server %s has no schema of %q", s.Name, upstream)
 	}
-	return read(s, upstream)
+	return v.read(s, upstream)
 }
 
 // read makes a tool's offer of its schema, whose title and description are the tool's.
-func read(s *registry.Server, name string) (registry.Offer, error) {
+func (v *Invoker) read(s *registry.Server, name string) (registry.Offer, error) {
 	unreadable := func(err error) error {
 		return record.Because(record.Unavailable, err, "the schema of %s, a tool of server %s, cannot be read; look at its file", name, s.Name)
 	}
-	file, err := os.Open(s.Schemas[name])
-	if err != nil {
-		return registry.Offer{}, unreadable(err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSchema+1))
+	text, err := v.text(s.Schemas[name])
 	if err != nil {
 		return registry.Offer{}, unreadable(err)
 	}
@@ -109,6 +108,20 @@ func read(s *registry.Server, name string) (registry.Offer, error) {
 		return registry.Offer{}, unreadable(errors.New("not a JSON object whose title and description are text"))
 	}
 	return registry.Offer{Name: name, Title: words.Title, Description: words.Description, InputSchema: text}, nil
+}
+
+func (v *Invoker) text(path string) ([]byte, error) {
+	if v.held != nil {
+		if text, ok := v.held(path); ok {
+			return text, nil
+		}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxSchema+1))
 }
 
 // Result writes what a framework's tool returned as a tool result: an object as

@@ -23,7 +23,7 @@ func work() dispatch.Work {
 func TestATicketBecomesALease(t *testing.T) {
 	w := work()
 	w.Token = func() (string, error) { return "a.b.c", nil }
-	got := New().invoke(t.Context(), w)
+	got := New(nil).invoke(t.Context(), w)
 	if got.Err != nil || !got.Sent || got.Result != nil || got.Lease == nil {
 		t.Fatalf("%+v", got)
 	}
@@ -31,7 +31,7 @@ func TestATicketBecomesALease(t *testing.T) {
 	if l.Attempt != 2 || l.Tool != "close" || string(l.Arguments) != `{"n":1}` || l.Key != "key-1" || l.Secret != "secret" || l.Token != "a.b.c" || !l.Ends.Equal(w.Lease) {
 		t.Errorf("%+v", l)
 	}
-	if w.Token = nil; New().invoke(t.Context(), w).Lease.Token != "" {
+	if w.Token = nil; New(nil).invoke(t.Context(), w).Lease.Token != "" {
 		t.Error("a token for a tool that verifies none")
 	}
 }
@@ -57,11 +57,11 @@ func TestNoLease(t *testing.T) {
 		if c.edit != nil {
 			c.edit(&w)
 		}
-		if got := New().invoke(ctx, w); got.Lease != nil || got.Sent || got.Err == nil {
+		if got := New(nil).invoke(ctx, w); got.Lease != nil || got.Sent || got.Err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := New().Invoke(t.Context(), dispatch.Ticket{}); got.Lease != nil || got.Sent || got.Err == nil {
+	if got := New(nil).Invoke(t.Context(), dispatch.Ticket{}); got.Lease != nil || got.Sent || got.Err == nil {
 		t.Errorf("the zero ticket: %+v", got)
 	}
 }
@@ -75,7 +75,7 @@ func TestOffersAreTheFilesOfTheSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	offers, err := New().ListOffers(t.Context(), s)
+	offers, err := New(nil).ListOffers(t.Context(), s)
 	if err != nil || len(offers) != 2 || offers[0].Name != "a" || offers[1].Title != "B" || offers[1].Description != "does b" {
 		t.Fatalf("%+v %v", offers, err)
 	}
@@ -84,7 +84,7 @@ func TestOffersAreTheFilesOfTheSchemas(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := New().Offer(t.Context(), s, "c", 0); record.KindOf(err) != record.NotFound {
+	if _, err := New(nil).Offer(t.Context(), s, "c", 0); record.KindOf(err) != record.NotFound {
 		t.Errorf("a tool without a schema: %v", err)
 	}
 	for name, text := range map[string]string{"no JSON": `{"type":`, "no object": `[]`, "a number for a title": `{"title":1}`, "too large": `{"a":"` + strings.Repeat("x", maxSchema) + `"}`, "no file": ""} {
@@ -94,10 +94,10 @@ func TestOffersAreTheFilesOfTheSchemas(t *testing.T) {
 		} else if err := os.WriteFile(s.Schemas["a"], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New().Offer(t.Context(), s, "a", 0); record.KindOf(err) != record.Unavailable || strings.Contains(record.PublicMessage(err), dir) {
+		if _, err := New(nil).Offer(t.Context(), s, "a", 0); record.KindOf(err) != record.Unavailable || strings.Contains(record.PublicMessage(err), dir) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := New().ListOffers(t.Context(), s); err == nil {
+		if _, err := New(nil).ListOffers(t.Context(), s); err == nil {
 			t.Errorf("%s is listed", name)
 		}
 	}
@@ -115,7 +115,7 @@ func TestTheSampleIsPinnedFromItsFiles(t *testing.T) {
 			t.Fatalf("%s is quarantined", name)
 		}
 		server, _ := s.Server(tool.Server)
-		offer, err := New().Offer(t.Context(), server, tool.Upstream, 0)
+		offer, err := New(nil).Offer(t.Context(), server, tool.Upstream, 0)
 		if err == nil {
 			err = tool.Pin.Check(offer)
 		}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -24,11 +22,15 @@ import (
 // Options are what an invoker is made of.
 type Options struct {
 	Own []string // files and folders of Placet itself
+	// Held are the files of a folder, by name, where they are not read from the disk;
+	// false: they are. Nil: all are.
+	Held func(folder string) (map[string][]byte, bool)
 }
 
 // Invoker runs the tools. It implements dispatch.Invoker.
 type Invoker struct {
 	own   []string
+	held  func(string) (map[string][]byte, bool)
 	pools pools
 
 	mu    sync.Mutex
@@ -45,7 +47,7 @@ var _ dispatch.Invoker = (*Invoker)(nil)
 
 // New makes an invoker. It must be closed.
 func New(o Options) *Invoker {
-	return &Invoker{own: o.Own, pools: pools{all: map[string]*pool{}}, known: map[string]known{}}
+	return &Invoker{own: o.Own, held: o.Held, pools: pools{all: map[string]*pool{}}, known: map[string]known{}}
 }
 
 // Close ends every connection.
@@ -70,19 +72,19 @@ var fileName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 // ListOffers reads every query of the folder. One that cannot be read is an error:
 // whoever asks is to know of it.
 func (v *Invoker) ListOffers(_ context.Context, s *registry.Server) ([]registry.Offer, error) {
-	root, err := os.OpenRoot(s.Queries)
+	root, err := v.open(s)
 	if err != nil {
 		return nil, record.Errorf(record.Unavailable, "server %s: the folder of its queries cannot be read", s.Name)
 	}
-	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), ".")
+	defer root.close()
+	entries, err := root.names()
 	if err != nil {
 		return nil, record.Errorf(record.Unavailable, "server %s: the folder of its queries cannot be read", s.Name)
 	}
 	var out []registry.Offer
 	var ps yamlfile.Problems
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), extension)
+		name, ok := strings.CutSuffix(e, extension)
 		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}
@@ -105,11 +107,11 @@ func (v *Invoker) ListOffers(_ context.Context, s *registry.Server) ([]registry.
 
 // Offer reads one query as it is now, whatever its age.
 func (v *Invoker) Offer(_ context.Context, s *registry.Server, upstream string, _ time.Duration) (registry.Offer, error) {
-	root, err := os.OpenRoot(s.Queries)
+	root, err := v.open(s)
 	if err != nil {
 		return registry.Offer{}, record.Errorf(record.Unavailable, "server %s: the folder of its queries cannot be read", s.Name)
 	}
-	defer root.Close()
+	defer root.close()
 	o, err := v.offer(root, s, upstream)
 	if ps := (yamlfile.Problems)(nil); errors.As(err, &ps) {
 		return o, record.Errorf(record.Invalid, "server %s: %w", s.Name, ps)
@@ -117,11 +119,11 @@ func (v *Invoker) Offer(_ context.Context, s *registry.Server, upstream string, 
 	return o, err
 }
 
-func (v *Invoker) offer(root *os.Root, s *registry.Server, name string) (registry.Offer, error) {
+func (v *Invoker) offer(root folder, s *registry.Server, name string) (registry.Offer, error) {
 	if !fileName.MatchString(name) {
 		return registry.Offer{}, yamlfile.Problems{{File: path.Join(path.Base(s.Queries), name+extension), Message: "a query's name is at most 64 letters, digits, _ and -, and starts with a letter"}}
 	}
-	text, err := readText(root, name+extension)
+	text, err := root.text(name + extension)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return registry.Offer{}, record.Errorf(record.NotFound, "server %s has no query %q", s.Name, name)
@@ -133,23 +135,6 @@ func (v *Invoker) offer(root *os.Root, s *registry.Server, name string) (registr
 		return registry.Offer{}, err
 	}
 	return q.offer(text)
-}
-
-func readText(root *os.Root, name string) (string, error) {
-	info, err := root.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is no file")
-	}
-	if err != nil {
-		return "", err
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	return string(text), err
 }
 
 // parse reads a query's text, unless it is the one that was read last.

@@ -21,4 +21,4 @@ SELECT isolate('fences');
 ALTER TABLE answers ADD COLUMN session TEXT COLLATE "C" NOT NULL DEFAULT '';
 
 -- The runs below a run.
-CREATE INDEX IF NOT EXISTS runs_parent ON runs (tenant, parent) WHERE parent <> '';
+CREATE INDEX runs_parent ON runs (tenant, parent, id) WHERE parent <> '';

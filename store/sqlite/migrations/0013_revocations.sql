@@ -19,4 +19,4 @@ CREATE TABLE fences (
 ALTER TABLE answers ADD COLUMN session TEXT NOT NULL DEFAULT '';
 
 -- The runs below a run.
-CREATE INDEX IF NOT EXISTS runs_parent ON runs (tenant, parent) WHERE parent <> '';
+CREATE INDEX runs_parent ON runs (tenant, parent, id) WHERE parent <> '';
