@@ -1,5 +1,5 @@
 # What CI runs, one by one. Each target needs Go; conformance and typescript also need npm.
-.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards deploy image integration integration-claude integration-newest history
+.PHONY: test lint race fuzz bench bench-smoke conformance agentdojo demo isolation typescript guards deploy image integration integration-claude integration-newest history chaos chaos-mutants
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 5s
@@ -62,6 +62,16 @@ history:
 # Prints isolation: P/N, those cells that hold of all.
 isolation:
 	cd isolation && go test -count=1
+
+# Processes that die anywhere, judged by the tool server's own account; KILLS=1000 is the
+# long form, and SEED repeats what was chosen by chance.
+KILLS ?= 60
+chaos:
+	go run ./chaos -kills $(KILLS) $(if $(SEED),-seed $(SEED))
+
+# The test of that test: servers that break a promise must be found out.
+chaos-mutants:
+	go run ./chaos -mutants -kills 5 $(if $(SEED),-seed $(SEED))
 
 # Clients from npm through a real server: those of integration/clients, and the largest one apart.
 integration:

@@ -2,6 +2,8 @@
 // /usr/lib/postgresql, each with its own data, on a free port of loopback. A server
 // ends with the test that started it, or with the test binary ([Main]).
 //
+// Programs that are tests themselves take one with [New].
+//
 // It may import the testing package and pgx.
 package pgtest
 
@@ -48,12 +50,18 @@ func (a absent) Error() string { return string(a) }
 // PostgreSQL is not installed. settings are "name=value", beside those of tests.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s, err := start(settings)
+	s, err := New(settings...)
 	if err != nil {
 		give(t, err)
 	}
-	t.Cleanup(s.stop)
+	t.Cleanup(s.Close)
 	return s
+}
+
+// Absent reports whether New failed since there can be no server here.
+func Absent(err error) bool {
+	var none absent
+	return errors.As(err, &none)
 }
 
 var shared struct {
@@ -68,7 +76,7 @@ func Main(m *testing.M) int {
 	shared.main = true
 	defer func() {
 		if shared.server != nil {
-			shared.server.stop()
+			shared.server.Close()
 		}
 	}()
 	return m.Run()
@@ -80,7 +88,7 @@ func Shared(t testing.TB) *Server {
 	if !shared.main {
 		t.Fatal("a package that shares a server has TestMain call pgtest.Main")
 	}
-	shared.once.Do(func() { shared.server, shared.err = start(nil) })
+	shared.once.Do(func() { shared.server, shared.err = New() })
 	if shared.err != nil {
 		give(t, shared.err)
 	}
@@ -89,14 +97,14 @@ func Shared(t testing.TB) *Server {
 
 func give(t testing.TB, err error) {
 	t.Helper()
-	var none absent
-	if errors.As(err, &none) {
+	if Absent(err) {
 		t.Skip(err)
 	}
 	t.Fatal(err)
 }
 
-func start(settings []string) (*Server, error) {
+// New starts a server that its caller closes.
+func New(settings ...string) (*Server, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
 		return nil, absent("PostgreSQL is not installed in /usr/lib/postgresql")
@@ -133,8 +141,8 @@ func start(settings []string) (*Server, error) {
 	}
 	s.Port = free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
-	if err := s.run(); err != nil {
-		s.stop()
+	if err := s.Run(); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -148,8 +156,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// run starts the process and waits until it answers.
-func (s *Server) run() error {
+// Run starts the process, at first or after [Server.Crash], and waits until it answers.
+func (s *Server) Run() error {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "deadlock_timeout=100ms", "-c", "max_connections=400", "-c", "max_locks_per_transaction=256"}
 	for _, set := range s.settings {
@@ -182,12 +190,13 @@ func (s *Server) Crash() {
 // Restart starts a server that ended.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
-	if err := s.run(); err != nil {
+	if err := s.Run(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *Server) stop() {
+// Close ends the server and removes its data.
+func (s *Server) Close() {
 	if s.process != nil && s.process.Process != nil {
 		_ = s.process.Process.Signal(syscall.SIGINT) // a fast shutdown
 		_ = s.process.Wait()
@@ -218,7 +227,7 @@ func (s *Server) DatabaseFrom(t testing.TB, template string) string {
 // Do runs statements as the superuser, and returns the last one's rows.
 func (s *Server) Do(t testing.TB, database, sql string) string {
 	t.Helper()
-	rows, err := s.do(database, sql)
+	rows, err := s.Query(database, sql)
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
@@ -228,11 +237,12 @@ func (s *Server) Do(t testing.TB, database, sql string) string {
 // Try runs statements as Do does, where they may fail.
 func (s *Server) Try(t testing.TB, database, sql string) error {
 	t.Helper()
-	_, err := s.do(database, sql)
+	_, err := s.Query(database, sql)
 	return err
 }
 
-func (s *Server) do(database, sql string) (string, error) {
+// Query runs statements as the superuser, and returns the last one's rows.
+func (s *Server) Query(database, sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN("owner", database))
