@@ -27,6 +27,7 @@ type evaluation struct {
 	now    time.Time
 	run    record.Run
 	call   record.Call // the candidate, or the call as it was loaded
+	was    record.Call // the call as it was loaded; zero for a candidate
 	prior  Prior       // what equal effects there are; empty for reads
 	tool   *registry.Tool
 	server *registry.Server
@@ -481,7 +482,7 @@ func (e *evaluation) premise() *record.Premise {
 		p.Seen = e.prior.Seen
 	}
 	p.Passkeys = e.rests
-	p.Delegated = e.route == record.RouteDelegate
+	p.Delegated = isAway(e.route)
 	if e.looked {
 		p.Lineage, p.Labels = e.call.Lineage, e.lineage.Version
 	}

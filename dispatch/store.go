@@ -54,6 +54,11 @@ type Store interface {
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
+	// Queued returns what of the queue may be dispatched now, of every tenant that has
+	// such calls the first n, so that none waits behind another's; and when the next
+	// comes. It claims nothing.
+	Queued(ctx context.Context, now time.Time, n int) (due []Queue, next time.Time, err error)
+
 	// Levels returns counters of a tenant, in the order asked for. One that has counted
 	// nothing is zero.
 	Levels(ctx context.Context, tenant record.TenantID, counters []record.Counter) ([]record.Level, error)
@@ -173,6 +178,7 @@ type CallQuery struct {
 	Owner  *record.Owner // only theirs
 	Run    record.RunID
 	Denied *record.Call // only denied ones for the effect of this call, in its lineage
+	Dead   bool         // only queued ones that came to nothing ([record.Call.Dead])
 	States []record.State
 	Before record.CallID // for the next page
 	Limit  int           // 1 to 500; 0 is 50

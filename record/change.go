@@ -28,6 +28,7 @@ type Facts struct {
 	Rejection *Rejection
 	Lineage   *LineageMove // added whole, whatever the lineage holds
 	Sweep     *Sweep
+	Wake      *Wake
 	Activate  *Activation
 	Passkey   *PasskeyMove
 	Fresh     *Fresh
@@ -72,6 +73,7 @@ type Premise struct {
 	Generation int64 // the active registry and policy version
 	Seen       []Seen
 	Delegated  bool         // the run holds a delegation that has not ended
+	Alone      bool         // it holds none: the clock does nothing for its caller
 	Passkeys   []PasskeyRef // the approval rests on these, which are still enrolled
 	Touch      bool         // the run was quiet: note that it is active
 

@@ -51,6 +51,9 @@ const (
 	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with
 	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
 
+	EventQueued EventKind = "queued" // an allowed call is left to the clock, or to its agent's return
+	EventParked EventKind = "parked" // it waits for its agent: its run holds no delegation
+
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 

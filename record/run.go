@@ -32,6 +32,9 @@ type Delegation struct {
 	Scopes  []string  `json:"scopes"` // at most these, whatever the source says
 	Granted time.Time `json:"granted_at"`
 	Until   time.Time `json:"until"`
+
+	Asking time.Time `json:"asking,omitzero"` // until when one process asks the source, alone
+	Fixed  bool      `json:"fixed,omitempty"` // asking did not use up what it was asked with: many may at once
 }
 
 // Live reports whether the delegation has not ended.

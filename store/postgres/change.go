@@ -58,6 +58,8 @@ func (t *truth) premise(f record.Facts) error {
 			return refusePremise("a new turn began")
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refusePremise("the delegation has ended")
+		case p.Alone && run.Delegation.Live(f.At):
+			return refusePremise("a delegation began")
 		}
 		for depth := 0; run.Parent != "" && depth < 64; depth++ { // rule B4
 			if run, ok = t.runs[runKey{run.Tenant, run.Parent}]; !ok || !run.Live() {
@@ -285,6 +287,7 @@ func (t *truth) made(p prepared, w *writes) {
 		t.generation = a.To
 		w.queue(insertActivation, a.To, a.Digest, encode(a.Who), micro(a.At))
 	}
+	w.wake(f.Wake)
 	for _, e := range p.event {
 		w.events.add(e)
 	}

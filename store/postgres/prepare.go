@@ -201,6 +201,7 @@ func (w *wants) add(f record.Facts) {
 	}
 	w.emitted(f.Emissions)
 	w.passkey(f.Passkey)
+	w.wake(f.Wake)
 	w.transcript(f.Transcript)
 	w.share(f)
 }

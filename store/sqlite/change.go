@@ -112,6 +112,9 @@ func (w *writer) rest(ready prepared) error {
 			return err
 		}
 	}
+	if err := w.wake(f.Wake); err != nil {
+		return err
+	}
 	if f.Fresh != nil {
 		return w.startFresh(*f.Fresh)
 	}
@@ -144,6 +147,8 @@ func (w *writer) premise(f record.Facts) error {
 			return refuse("a new turn began")
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refuse("the delegation has ended")
+		case p.Alone && run.Delegation.Live(f.At):
+			return refuse("a delegation began")
 		}
 		if run.Parent != "" {
 			if err := w.ancestors(run); err != nil {

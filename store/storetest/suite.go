@@ -65,6 +65,7 @@ func Run(t *testing.T, open Open) {
 		"Transcripts":      transcripts,
 		"Emissions":        emissions,
 		"Leases":           leases,
+		"Queue":            queue,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
