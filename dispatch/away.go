@@ -277,6 +277,9 @@ func (b *Boundary) runAway(ctx context.Context, l Loaded) time.Time {
 			continue
 		}
 		a, err := b.decideAgain(ctx, caller, l, b.clock(), routeAway(l.Call), nil)
+		if err == nil {
+			b.fired(ctx, l.Call, l.Run, a.Code)
+		}
 		switch {
 		case err == nil && l.Call.InQueue():
 			return b.clock().Add(queuePause) // the record says when it is tried again, if it is
@@ -371,6 +374,7 @@ func (b *Boundary) standInRefused(ctx context.Context, l Loaded, cause error) ti
 			return later
 		}
 	}
+	b.fired(ctx, l.Call, l.Run, record.CodeRevoked)
 	return b.endDelegation(ctx, l.Run, "its source says that the authority is gone", time.Time{})
 }
 

@@ -29,7 +29,7 @@ func (b *Boundary) Work(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := b.workOnce(ctx)
-		for _, work := range []func(context.Context) time.Time{b.dispatchAway, b.dispatchQueued} {
+		for _, work := range []func(context.Context) time.Time{b.fireSchedules, b.dispatchAway, b.dispatchQueued} {
 			if again := work(ctx); !again.IsZero() {
 				next = earliest(next, again)
 			}

@@ -158,7 +158,8 @@ func (p *Proposal) labels() error {
 	if !printable(p.RunLabel) || !printable(p.Occurrence) {
 		return record.Errorf(record.Invalid, "a run's label and an occurrence are at most %d bytes of printable text", maxLabel)
 	}
-	for prefix, what := range map[string]string{vouchedPrefix: "what an orchestrator vouches for", emittedPrefix: "what a model was seen to emit"} {
+	for prefix, what := range map[string]string{vouchedPrefix: "what an orchestrator vouches for", emittedPrefix: "what a model was seen to emit",
+		record.SchedulePrefix: "a firing of a schedule"} {
 		if strings.HasPrefix(p.Occurrence, prefix) {
 			return record.Errorf(record.Invalid, "an occurrence must not start with %q: that names %s", prefix, what)
 		}

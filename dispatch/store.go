@@ -59,6 +59,11 @@ type Store interface {
 	// comes. It claims nothing.
 	Queued(ctx context.Context, now time.Time, n int) (due []Queue, next time.Time, err error)
 
+	// Schedule returns a schedule, or record.NotFound. Firing returns those that fire
+	// now, the longest due first, and when the next does. It claims nothing.
+	Schedule(ctx context.Context, tenant record.TenantID, id record.ScheduleID) (record.Schedule, error)
+	Firing(ctx context.Context, now time.Time, n int) (due []record.Schedule, next time.Time, err error)
+
 	// Levels returns counters of a tenant, in the order asked for. One that has counted
 	// nothing is zero.
 	Levels(ctx context.Context, tenant record.TenantID, counters []record.Counter) ([]record.Level, error)
@@ -149,6 +154,7 @@ type Reader interface {
 	Approvals(ctx context.Context, q ApprovalQuery) ([]Loaded, error)
 	Runs(ctx context.Context, q RunQuery) ([]record.Run, error)
 	Events(ctx context.Context, q EventQuery) ([]record.Event, error)
+	Schedules(ctx context.Context, q ScheduleQuery) ([]record.Schedule, error)
 	// Counters returns counters of a tenant in the order of their names, from after a
 	// name on, at most n.
 	Counters(ctx context.Context, tenant record.TenantID, after record.Counter, n int) ([]Counted, error)
@@ -200,6 +206,15 @@ type RunQuery struct {
 	Owner  *record.Owner
 	Live   bool
 	Before record.RunID
+	Limit  int
+}
+
+// ScheduleQuery selects schedules of one tenant, newest first.
+type ScheduleQuery struct {
+	Tenant record.TenantID
+	Owner  *record.Owner
+	Over   bool // also those that have ended or were deleted
+	Before record.ScheduleID
 	Limit  int
 }
 

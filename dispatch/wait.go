@@ -77,6 +77,9 @@ func (b *Boundary) moved(f record.Facts) {
 	if f.Wake != nil {
 		b.wakeClock()
 	}
+	if m := f.Schedule; m != nil && !m.After.Next.IsZero() && m.After.Next.UnixNano() < b.asleep.Load() {
+		b.wakeClock()
+	}
 	if f.Sweep != nil {
 		b.waiting.mu.Lock()
 		ids := make([]record.CallID, 0, len(b.waiting.calls))

@@ -29,6 +29,7 @@ type Facts struct {
 	Lineage   *LineageMove // added whole, whatever the lineage holds
 	Sweep     *Sweep
 	Wake      *Wake
+	Schedule  *ScheduleMove
 	Activate  *Activation
 	Passkey   *PasskeyMove
 	Fresh     *Fresh

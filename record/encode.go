@@ -187,6 +187,8 @@ func (b Body) encode() []byte {
 	texts(&m, "redacted", b.Redacted)
 	m.text("transcript", string(b.Transcript))
 	m.text("share", string(b.Share))
+	m.text("schedule", string(b.Schedule))
+	m.time("next", b.Next)
 	return append(m.b, '}')
 }
 

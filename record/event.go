@@ -54,6 +54,13 @@ const (
 	EventQueued EventKind = "queued" // an allowed call is left to the clock, or to its agent's return
 	EventParked EventKind = "parked" // it waits for its agent: its run holds no delegation
 
+	EventScheduled       EventKind = "scheduled"        // an agent has a tool called at set times
+	EventFired           EventKind = "schedule_fired"   // with the call that it opened
+	EventSkipped         EventKind = "schedule_skipped" // a firing that opened none
+	EventSchedulePaused  EventKind = "schedule_paused"  // by its owner, or since nothing speaks for its principal any more
+	EventScheduleResumed EventKind = "schedule_resumed" //
+	EventScheduleDeleted EventKind = "schedule_deleted" //
+
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
@@ -145,6 +152,8 @@ type Body struct {
 	Redacted   []string     `json:"redacted,omitempty"`
 	Transcript TranscriptID `json:"transcript,omitempty"`
 	Share      ShareID      `json:"share,omitempty"`
+	Schedule   ScheduleID   `json:"schedule,omitempty"`
+	Next       time.Time    `json:"next,omitzero"` // when a schedule fires next
 }
 
 // event fills in what the call knows. A body always marshals: it is made of

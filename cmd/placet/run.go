@@ -28,6 +28,7 @@ type commands struct {
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
+	Schedules  schedulesCommand  `cmd:"" help:"Have tools called at set times."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
 	Passkeys   passkeysCommand   `cmd:"" help:"Remove passkeys of people who have lost them."`
 	History    historyCommand    `cmd:"" help:"Check transcripts of conversations."`

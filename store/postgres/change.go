@@ -127,6 +127,9 @@ func (t *truth) guards(f record.Facts) error {
 	if err := t.mayTranscript(f.Transcript); err != nil {
 		return err
 	}
+	if err := t.maySchedule(f.Schedule); err != nil {
+		return err
+	}
 	return t.mayShare(f.Share)
 }
 
@@ -287,6 +290,7 @@ func (t *truth) made(p prepared, w *writes) {
 		t.generation = a.To
 		w.queue(insertActivation, a.To, a.Digest, encode(a.Who), micro(a.At))
 	}
+	t.putSchedule(f.Schedule, w)
 	w.wake(f.Wake)
 	for _, e := range p.event {
 		w.events.add(e)

@@ -162,7 +162,7 @@ func grant(ctx context.Context, conn *pgx.Conn, role string) error {
 	for _, sql := range []string{
 		`GRANT USAGE ON SCHEMA placet TO ` + who,
 		`GRANT SELECT ON ALL TABLES IN SCHEMA placet TO ` + who,
-		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares TO ` + who,
+		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares, schedules TO ` + who,
 		`GRANT INSERT ON answers, materials, activations, events, model_objects TO ` + who,
 		`GRANT INSERT, UPDATE, DELETE ON passkeys, transcripts TO ` + who,
 		`GRANT USAGE ON SEQUENCE events_seq_seq TO ` + who,

@@ -141,13 +141,14 @@ type wants struct {
 	keepers     map[record.Owner]bool // of transcripts
 	shares      map[shareKey]bool
 	givers      map[record.Owner]time.Time // of shares, at a time
+	schedules   map[scheduleKey]bool
 }
 
 func newWants() *wants {
 	return &wants{locks{}, map[record.TenantID]bool{}, map[runKey]bool{}, map[callKey]bool{}, map[equalKey]bool{}, map[approvalKey]bool{}, map[answerKey]bool{},
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
 		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
-		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}}
+		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{}, map[scheduleKey]bool{}}
 }
 
 // add says what a change rests on and moves.
@@ -202,6 +203,7 @@ func (w *wants) add(f record.Facts) {
 	w.emitted(f.Emissions)
 	w.passkey(f.Passkey)
 	w.wake(f.Wake)
+	w.schedule(f.Schedule)
 	w.transcript(f.Transcript)
 	w.share(f)
 }

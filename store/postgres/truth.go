@@ -28,6 +28,7 @@ type truth struct {
 	kept        map[record.Owner]int64  // how many transcripts
 	shares      map[shareKey]record.Share
 	given       map[record.Owner]int64 // how many shares that have not ended
+	schedules   map[scheduleKey]int64  // versions
 }
 
 type callAt struct {
@@ -49,7 +50,7 @@ func newTruth() *truth {
 	return &truth{0, map[runKey]record.Run{}, map[callKey]callAt{}, map[equalKey]record.CallID{}, map[approvalKey]approvalAt{}, map[answerKey]bool{},
 		map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, map[record.Owner]int64{}, map[emissionKey]record.Emission{},
 		map[objectKey]record.RunID{}, map[personKey]map[string]uint32{}, map[string]bool{},
-		map[transcriptKey]int64{}, map[record.Owner]int64{}, map[shareKey]record.Share{}, map[record.Owner]int64{}}
+		map[transcriptKey]int64{}, map[record.Owner]int64{}, map[shareKey]record.Share{}, map[record.Owner]int64{}, map[scheduleKey]int64{}}
 }
 
 const (
@@ -214,6 +215,7 @@ func (t *truth) readRare(queue func(int, func(*columns) error, string, ...any), 
 	queue(len(w.taken), func(c *columns) error { t.taken[c.text()] = true; return nil }, readTaken,
 		list(w.taken, func(id string) []byte { return []byte(id) }))
 	t.readTranscripts(queue, w)
+	t.readSchedules(queue, w)
 }
 
 // beyond are runs that what was read names, and that are not read yet: those above a

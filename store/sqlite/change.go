@@ -112,6 +112,9 @@ func (w *writer) rest(ready prepared) error {
 			return err
 		}
 	}
+	if err := w.putSchedule(f.Schedule); err != nil {
+		return err
+	}
 	if err := w.wake(f.Wake); err != nil {
 		return err
 	}
@@ -257,6 +260,9 @@ func (w *writer) guards(f record.Facts) error {
 		return err
 	}
 	if err := w.mayShare(f.Share, f.At); err != nil {
+		return err
+	}
+	if err := w.maySchedule(f.Schedule); err != nil {
 		return err
 	}
 	return w.mayPasskey(f.Passkey)

@@ -174,6 +174,8 @@ func bind(stmt *sqlite.Stmt, args []any) error {
 			stmt.BindText(p, string(v))
 		case record.TranscriptID:
 			stmt.BindText(p, string(v))
+		case record.ScheduleID:
+			stmt.BindText(p, string(v))
 		case record.ShareID:
 			stmt.BindText(p, string(v))
 		case record.LineageID:

@@ -66,6 +66,7 @@ func Run(t *testing.T, open Open) {
 		"Emissions":        emissions,
 		"Leases":           leases,
 		"Queue":            queue,
+		"Schedules":        schedules,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
