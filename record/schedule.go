@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
@@ -67,6 +68,15 @@ func (s Schedule) Occurrence() string {
 type ScheduleMove struct {
 	From  int64
 	After Schedule
+}
+
+// Marshal is the schedule's stored form. Its arguments stay byte for byte.
+func (s Schedule) Marshal() (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(s)
+	return b.String(), err
 }
 
 // count is the schedule's place among its principal's.

@@ -98,10 +98,14 @@ func (t *truth) putSchedule(m *record.ScheduleMove, w *writes) {
 		return
 	}
 	s := m.After
+	body, err := s.Marshal()
+	if err != nil {
+		body = "" // text, times and canonical JSON always marshal; what cannot be read never fires
+	}
 	t.schedules[scheduleKey{s.Tenant, s.ID}] = s.Version
 	if m.From == 0 {
-		w.queue(insertSchedule, string(s.Tenant), string(s.ID), s.Principal.Issuer, s.Principal.Subject, string(s.Agent), string(s.State), s.Version, due(s.Next), encode(s))
+		w.queue(insertSchedule, string(s.Tenant), string(s.ID), s.Principal.Issuer, s.Principal.Subject, string(s.Agent), string(s.State), s.Version, due(s.Next), body)
 		return
 	}
-	w.queue(updateSchedule, string(s.State), s.Version, due(s.Next), encode(s), string(s.Tenant), string(s.ID), m.From)
+	w.queue(updateSchedule, string(s.State), s.Version, due(s.Next), body, string(s.Tenant), string(s.ID), m.From)
 }

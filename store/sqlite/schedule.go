@@ -88,5 +88,9 @@ func (w *writer) putSchedule(m *record.ScheduleMove) error {
 		return nil
 	}
 	s := m.After
-	return w.run(upsertSchedule, s.Tenant, s.ID, s.Principal.Issuer, s.Principal.Subject, s.Agent, string(s.State), s.Version, due(s.Next), encode(s))
+	body, err := s.Marshal()
+	if err != nil {
+		return err
+	}
+	return w.run(upsertSchedule, s.Tenant, s.ID, s.Principal.Issuer, s.Principal.Subject, s.Agent, string(s.State), s.Version, due(s.Next), body)
 }
