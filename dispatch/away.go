@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	awayAtOnce  = 16               // delegated calls that run at the same time
+	awayAtOnce  = 32               // calls of callers who are away that run at the same time
+	awayOfOne   = awayAtOnce / 2   // of one tenant, so that there is room for another's
 	awayPause   = 10 * time.Second // between two tries of one call whose source did not answer
 	longestAway = 30 * 24 * time.Hour
 )
@@ -22,8 +23,10 @@ type away struct {
 	work    sync.WaitGroup
 	mu      sync.Mutex
 	running int
-	later   map[record.CallID]time.Time // running ones: zero; else when to try again
-	asking  map[record.RunID]bool       // whose live source is being asked
+	of      map[record.TenantID]int        // of it, each tenant's
+	last    record.TenantID                // whose queued call began last
+	later   map[record.CallID]time.Time    // running ones: zero; else when to try again
+	asking  map[record.RunID]chan struct{} // whose live source is being asked; closed afterwards
 }
 
 // DelegateRun lets a run of the caller be dispatched while they are away, no
@@ -180,40 +183,50 @@ func (b *Boundary) startAway(ctx context.Context, l Loaded, now time.Time) (agai
 	case b.leases(l.Call.Tool.Name):
 		return time.Time{} // it runs where its caller is
 	}
-	start, again := b.away.begin(l.Call.ID, now)
-	if !start {
-		return again
+	_, again = b.beginAway(ctx, l.Call.Tenant, l.Call.ID, now, func(ctx context.Context) time.Time { return b.runAway(ctx, l) })
+	return again
+}
+
+// beginAway runs f for a call beside the clock, if there is room, or says when to look at
+// the call again. f returns when to try it again, or zero.
+func (b *Boundary) beginAway(ctx context.Context, tenant record.TenantID, id record.CallID, now time.Time, f func(context.Context) time.Time) (started bool, again time.Time) {
+	if started, again = b.away.begin(tenant, id, now); !started {
+		return false, again
 	}
 	b.away.work.Go(func() {
 		ctx, done := b.finishing(ctx)
 		defer done()
-		later := b.runAway(ctx, l)
-		b.away.end(l.Call.ID, later)
+		later := f(ctx)
+		b.away.end(tenant, id, later)
 		b.wakeClock() // for the next one, or to sleep until this one's time
 	})
-	return time.Time{}
+	return true, time.Time{}
 }
 
 // begin claims a call for this process, or says when to try.
-func (a *away) begin(id record.CallID, now time.Time) (start bool, again time.Time) {
+func (a *away) begin(tenant record.TenantID, id record.CallID, now time.Time) (start bool, again time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, known := a.later[id]
 	switch {
-	case known && at.IsZero(), a.running >= awayAtOnce:
+	case known && at.IsZero(), a.running >= awayAtOnce, a.of[tenant] >= awayOfOne:
 		return false, now.Add(awayPause) // it ends, or another does, and wakes the clock
 	case known && now.Before(at):
 		return false, at
 	}
 	a.later[id] = time.Time{}
 	a.running++
+	a.of[tenant]++
 	return true, time.Time{}
 }
 
-func (a *away) end(id record.CallID, later time.Time) {
+func (a *away) end(tenant record.TenantID, id record.CallID, later time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running--
+	if a.of[tenant]--; a.of[tenant] == 0 {
+		delete(a.of, tenant)
+	}
 	if later.IsZero() {
 		delete(a.later, id)
 		return
@@ -221,21 +234,31 @@ func (a *away) end(id record.CallID, later time.Time) {
 	a.later[id] = later
 }
 
-// ask claims the asking of a run's live source: what it is asked with may be good
-// for one question only.
-func (a *away) ask(id record.RunID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.asking[id] {
-		return false
+// ask claims the asking of a run's live source, and waits for its turn: what it is
+// asked with may be good for one question only.
+func (a *away) ask(ctx context.Context, id record.RunID) error {
+	for {
+		a.mu.Lock()
+		asked, busy := a.asking[id]
+		if !busy {
+			a.asking[id] = make(chan struct{})
+		}
+		a.mu.Unlock()
+		if !busy {
+			return nil
+		}
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	a.asking[id] = true
-	return true
 }
 
 func (a *away) asked(id record.RunID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	close(a.asking[id])
 	delete(a.asking, id)
 }
 
@@ -259,18 +282,23 @@ func (b *Boundary) runAway(ctx context.Context, l Loaded) time.Time {
 		switch {
 		case errors.Is(err, errMoved):
 			return time.Time{}
-		case errors.Is(err, errAsking):
-			return b.clock().Add(awayPause / 10)
+		case ctx.Err() != nil:
+			return time.Time{}
 		case err != nil && refusal(err) == nil:
 			return b.standInRefused(ctx, l, err)
 		case err != nil:
 			continue
 		}
-		if l.Call.State == record.Unknown {
+		if l.Call.State == record.Unknown && !left(l.Call) {
 			return b.reconcileAway(ctx, caller, l)
 		}
-		a, err := b.decideAgain(ctx, caller, l, again{at: b.clock(), route: record.RouteDelegate}, nil)
+		a, err := b.decideAgain(ctx, caller, l, again{at: b.clock(), route: routeAway(l.Call)}, nil)
+		if err == nil {
+			b.fired(ctx, l.Call, l.Run, a.Code)
+		}
 		switch {
+		case err == nil && l.Call.InQueue():
+			return b.clock().Add(queuePause) // the record says when it is tried again, if it is
 		case err == nil && a.State().Waiting():
 			return earliest(a.Retry, later)
 		case err == nil:
@@ -285,7 +313,6 @@ func (b *Boundary) runAway(ctx context.Context, l Loaded) time.Time {
 
 var (
 	errDelegationOver = errors.New("the delegation has ended")
-	errAsking         = errors.New("the live source is being asked for another call of the run")
 	errMoved          = errors.New("the call does not wait any more")
 )
 
@@ -293,8 +320,8 @@ var (
 // returns the call as it is then. A *record.Refusal among its errors means: the
 // record moved.
 func (b *Boundary) standIn(ctx context.Context, l Loaded) (identity.Caller, Loaded, error) {
-	if !b.away.ask(l.Run.ID) {
-		return identity.Caller{}, l, errAsking
+	if err := b.away.ask(ctx, l.Run.ID); err != nil {
+		return identity.Caller{}, l, err
 	}
 	defer b.away.asked(l.Run.ID)
 	l, err := b.store.Call(ctx, l.Call.Tenant, l.Call.ID)
@@ -302,8 +329,8 @@ func (b *Boundary) standIn(ctx context.Context, l Loaded) (identity.Caller, Load
 	switch {
 	case err != nil:
 		return identity.Caller{}, l, record.Because(record.Unavailable, err, "the store does not answer")
-	case !l.Run.Live() || l.Run.Delegation == nil,
-		l.Call.State != record.Unknown && (l.Call.State != record.ApprovalPending || !now.Before(l.Call.Expires)):
+	case !l.Run.Live() || l.Run.Delegation == nil, l.Call.State.Waiting() && !now.Before(l.Call.Expires),
+		l.Call.State != record.Unknown && !left(l.Call):
 		return identity.Caller{}, l, errMoved
 	case !l.Run.Delegation.Live(now):
 		return identity.Caller{}, l, errDelegationOver
@@ -352,21 +379,24 @@ func (b *Boundary) standInRefused(ctx context.Context, l Loaded, cause error) ti
 	case gone:
 		reason.Code = record.CodeRevoked
 	}
-	step := record.Step{At: now, Who: record.Who{System: "delegation"}, Route: record.RouteDelegate, Decision: record.Decision{
+	step := record.Step{At: now, Who: record.Who{System: "delegation"}, Route: routeAway(l.Call), Decision: record.Decision{
 		Verdict: record.Deny, Code: reason.Code, Reasons: []record.Reason{reason}, At: now, Generation: l.Call.Decision.Generation}}
 	if !gone {
-		if err := b.apply(ctx, record.Postpone(l.Call, step)); err != nil {
+		if err := b.postpone(ctx, l.Call, step); err != nil {
 			b.log.Error("dispatch: an event was not recorded", "error", err)
 		}
 		return later
 	}
-	change, err := record.Refuse(l.Call, step, live(l.Approval))
-	if err == nil {
-		err = b.apply(ctx, change)
+	if l.Call.State.Waiting() { // else it stays unknown, and is not sent again
+		change, err := record.Refuse(l.Call, step, live(l.Approval))
+		if err == nil {
+			err = b.apply(ctx, change)
+		}
+		if err != nil {
+			return later
+		}
 	}
-	if err != nil {
-		return later
-	}
+	b.fired(ctx, l.Call, l.Run, record.CodeRevoked)
 	return b.endDelegation(ctx, l.Run, "its source says that the authority is gone", time.Time{})
 }
 

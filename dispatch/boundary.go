@@ -201,7 +201,8 @@ func New(o Options) (*Boundary, error) {
 	b.store = watchful{o.Store, b.meet}
 	b.leaving = make(chan struct{})
 	b.pins.known = make(map[string]pinned)
-	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]bool)
+	b.away.later, b.away.asking = make(map[record.CallID]time.Time), make(map[record.RunID]chan struct{})
+	b.away.of = make(map[record.TenantID]int)
 	b.waiting.calls = make(map[record.CallID][]chan struct{})
 	return b, nil
 }

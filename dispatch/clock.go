@@ -33,11 +33,10 @@ func (b *Boundary) Work(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := b.workOnce(ctx)
-		if over := b.endOver(ctx); !over.IsZero() && (next.IsZero() || over.Before(next)) {
-			next = over
-		}
-		if again := b.dispatchAway(ctx); !again.IsZero() && (next.IsZero() || again.Before(next)) {
-			next = again
+		for _, work := range []func(context.Context) time.Time{b.endOver, b.fireSchedules, b.dispatchAway, b.dispatchQueued} {
+			if again := work(ctx); !again.IsZero() {
+				next = earliest(next, again)
+			}
 		}
 		sleep := longestSleep
 		if !next.IsZero() {
@@ -105,7 +104,7 @@ func (b *Boundary) lapse(ctx context.Context, l Loaded, now time.Time) error {
 	if l.Call.GivenUp() {
 		to, out = record.Failed, *l.Call.Outcome // lease and dispatch token are over: now it counts (rule E3)
 	}
-	change, err := record.Settle(l.Call, to, out, record.Step{At: now, Who: clock}, record.ByClock)
+	change, err := record.Settle(l.Call, to, out, record.Step{At: now, Who: clock, Again: b.retryAt(l.Call, to, now)}, record.ByClock)
 	if err != nil {
 		return err
 	}

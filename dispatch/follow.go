@@ -21,6 +21,10 @@ type Follower interface {
 	// Open counts the open calls of every tenant, by state.
 	Open(ctx context.Context) ([]OpenCount, error)
 
+	// Backlog returns what of all tenants waits in the queue for the clock, and what of
+	// it came to nothing.
+	Backlog(ctx context.Context) (Backlog, error)
+
 	// Alerts returns the alerts of one tenant, newest first.
 	Alerts(ctx context.Context, q AlertQuery) ([]record.Event, error)
 }

@@ -27,7 +27,7 @@ func (b *Boundary) holdBack(ctx context.Context, e *evaluation, d record.Decisio
 	d.Verdict, d.Code, d.Rule = record.Deny, record.CodeHeld, nil
 	step := e.step(d)
 	if e.call.State != record.None {
-		if err := b.apply(ctx, record.Postpone(e.call, step)); err != nil {
+		if err := b.postpone(ctx, e.was, step); err != nil {
 			return b.undecided(e.tool.Name, err.Error()), nil
 		}
 		return e.answer(d, e.call), nil

@@ -97,6 +97,7 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 		kept.Result = nil
 	}
 	step := record.Step{At: b.clock(), Who: c.By()}
+	step.Again = b.retryAt(c, to, step.At)
 	var change record.Change
 	var err error
 	if step.Lineage, step.Labels, err = e.reads(ctx, c, r.Result, r.Asks); err == nil {
@@ -119,9 +120,9 @@ func (b *Boundary) settle(ctx context.Context, e *evaluation, c record.Call, r R
 }
 
 // keeps reports whether the result is stored: for calls that may be answered from
-// their record. Reads never are (rule A5), unless they were held for a person.
+// their record. Reads never are (rule A5), unless they were held for a person or queued.
 func (b *Boundary) keeps(e *evaluation, c record.Call, r Reached) bool {
-	return len(r.Result) <= b.limits.ResultKept && (!e.tool.Read || c.Approval != "")
+	return len(r.Result) <= b.limits.ResultKept && (!e.tool.Read || c.Approval != "" || c.Queued)
 }
 
 // late keeps the outcome of an attempt that was given up meanwhile, or that could

@@ -168,7 +168,8 @@ func (p *Proposal) labels() error {
 	if !printable(p.RunLabel) || !printable(p.Occurrence) {
 		return record.Errorf(record.Invalid, "a run's label and an occurrence are at most %d bytes of printable text", maxLabel)
 	}
-	for prefix, what := range map[string]string{vouchedPrefix: "what an orchestrator vouches for", emittedPrefix: "what a model was seen to emit"} {
+	for prefix, what := range map[string]string{vouchedPrefix: "what an orchestrator vouches for", emittedPrefix: "what a model was seen to emit",
+		record.SchedulePrefix: "a firing of a schedule"} {
 		if strings.HasPrefix(p.Occurrence, prefix) {
 			return record.Errorf(record.Invalid, "an occurrence must not start with %q: that names %s", prefix, what)
 		}
@@ -286,7 +287,7 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 				"this occurrence was stated for a call with other arguments: "+string(same.ID))
 			return answer, true, err
 		case same.State == record.Succeeded || same.State == record.Failed || same.State.Open():
-			answer, err := b.resume(ctx, p.Caller, same.ID, dispatch, p.Progress)
+			answer, err := b.resume(ctx, p.Caller, same.ID, dispatch && same.Again.IsZero(), p.Progress)
 			return answer, true, err
 		}
 		// It was denied, canceled, revoked or expired: decided anew.
@@ -294,7 +295,8 @@ func (b *Boundary) known(ctx context.Context, e *evaluation, tool *registry.Tool
 	if equal := e.prior.Equal; equal != nil {
 		// An edit is a new proposal (rule A10), unless it is this one sent again.
 		if own := equal.Owner == e.call.Owner; own && (equal.Digest == e.call.Digest || equal.State.Waiting() && e.call.Edits == "") {
-			answer, err := b.resume(ctx, p.Caller, equal.ID, dispatch, p.Progress)
+			// What the clock will dispatch is left to it.
+			answer, err := b.resume(ctx, p.Caller, equal.ID, dispatch && equal.Again.IsZero(), p.Progress)
 			return answer, true, err
 		}
 		// Another digest while the effect is unsettled (rule A8), an edit that keeps the
@@ -342,6 +344,7 @@ func (b *Boundary) fromRecord(c record.Call, code record.Code) Answer {
 
 // decideNew evaluates a call that does not exist yet and records what came of it.
 func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, dispatch bool) (Answer, error) {
+	e.call.Queued = dispatch && e.tool != nil && e.tool.Queued
 	d := e.evaluate(ctx)
 	if e.moved != nil {
 		return Answer{}, e.moved
@@ -350,6 +353,9 @@ func (b *Boundary) decideNew(ctx context.Context, e *evaluation, p *Proposal, di
 	switch d.Verdict {
 	case record.Allow:
 		e.call.Binding = record.BindingOf(e.call, nil, time.Time{}, d.DecidedBy)
+		if e.call.Queued {
+			return b.enqueue(ctx, e, d)
+		}
 		if dispatch {
 			return b.run(ctx, e, d, nil, nil, p.Progress)
 		}

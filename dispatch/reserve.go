@@ -128,7 +128,7 @@ func (b *Boundary) limit(ctx context.Context, e *evaluation, d record.Decision, 
 	d = limited(d, r, e.now)
 	step := e.step(d)
 	if e.call.State != record.None {
-		if err := b.apply(ctx, record.Postpone(e.call, step)); err != nil {
+		if err := b.postpone(ctx, e.was, step); err != nil {
 			return b.undecided(e.tool.Name, err.Error()), nil
 		}
 		return e.answer(d, e.call), nil

@@ -65,8 +65,8 @@ func (b *Boundary) resume(ctx context.Context, c identity.Caller, id record.Call
 		if err != nil || a.State() != record.Unknown || !a.Ran || ctx.Err() != nil {
 			return a, err
 		}
-		if next, ok := b.retryable(*a.Call); !ok || !next {
-			return a, nil
+		if next, ok := b.retryable(*a.Call); !ok || !next || a.Call.Queued {
+			return a, nil // a queued call has time: its next attempt waits
 		}
 		// The registry says that trying again is safe, the caller is still here,
 		// and every attempt is evaluated anew (rule E2).
@@ -109,8 +109,10 @@ func (b *Boundary) resumeOnce(ctx context.Context, caller identity.Caller, l Loa
 		return a, nil
 	case record.Unknown:
 		switch ok, _ := b.retryable(c); {
-		case !dispatch:
-			return b.fromRecord(c, record.CodeOutcomeUnknown), nil
+		case !dispatch || ok && now.Before(c.Again):
+			a := b.fromRecord(c, record.CodeOutcomeUnknown)
+			a.Retry = c.Again
+			return a, nil
 		case !ok:
 			return b.reconcile(ctx, caller, l, "", progress)
 		}
@@ -178,7 +180,7 @@ func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Lo
 	if a == nil {
 		return b.undecided(l.Call.Tool.Name, "nothing is active"), nil
 	}
-	e := &evaluation{b: b, a: a, caller: caller, now: how.at, run: l.Run, call: l.Call, route: how.route, proof: how.proof}
+	e := &evaluation{b: b, a: a, caller: caller, now: how.at, run: l.Run, call: l.Call, was: l.Call, route: how.route, proof: how.proof}
 	if err := e.climb(ctx); err != nil {
 		return b.undecided(e.call.Tool.Name, err.Error()), nil
 	}
@@ -219,7 +221,7 @@ func (b *Boundary) decideAgain(ctx context.Context, caller identity.Caller, l Lo
 // approval unused: what people said is not lost to a pause of a server, a policy
 // or an issuer.
 func (b *Boundary) keep(ctx context.Context, e *evaluation, d record.Decision) (Answer, error) {
-	if err := b.apply(ctx, record.Postpone(e.call, e.step(d))); err != nil {
+	if err := b.postpone(ctx, e.was, e.step(d)); err != nil {
 		return b.undecided(e.call.Tool.Name, err.Error()), nil
 	}
 	return e.answer(d, e.call), nil
@@ -274,6 +276,9 @@ func waitingAnswer(l Loaded) Answer {
 	c := l.Call
 	a := Answer{Verdict: c.Decision.Verdict, Code: c.Decision.Code, Call: &c, Decision: c.Decision, Approval: l.Approval,
 		Tool: c.Tool.Name, Retry: c.Decision.RetryAfter}
+	if c.InQueue() {
+		a.Verdict, a.Code, a.Retry = record.Allow, record.CodeQueued, c.Again
+	}
 	if c.State == record.ApprovalPending {
 		a.Verdict = record.RequiresApproval
 		if l.Approval != nil {

@@ -55,6 +55,11 @@ tools:
   keyed: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: asked}, idempotency_argument: key}
   mine: {server: desk, callers: {principals: ["anna@urn:test"]}, read: true}
   purposeful: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: asked, purpose: required}}
+  later: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: asked, approvers: ["group:leads"]}, dispatch: queued, retry: idempotent}
+  later_once: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: asked}, dispatch: queued, concurrent: 1}
+  timed: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: asked, approvers: ["group:leads"]}, schedules: allowed}
+  timed_asks: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: always, approvers: ["group:leads"]}, schedules: allowed}
+  later_asks: {server: desk, scope: refunds, write: true, sources: [direct], approval: {when: always, approvers: ["group:leads"]}, dispatch: queued}
   watched: {server: desk, scope: refunds, write: true, sources: [direct], mode: observe, approval: {when: always, approvers: ["group:leads"]}}
 `
 

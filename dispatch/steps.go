@@ -27,6 +27,7 @@ type evaluation struct {
 	now    time.Time
 	run    record.Run
 	call   record.Call // the candidate, or the call as it was loaded
+	was    record.Call // the call as it was loaded; zero for a candidate
 	prior  Prior       // what equal effects there are; empty for reads
 	tool   *registry.Tool
 	server *registry.Server
@@ -492,7 +493,7 @@ func (e *evaluation) premise() *record.Premise {
 	if e.fenced {
 		p.Revoked = &e.revoked.Fence
 	}
-	p.Delegated = e.route == record.RouteDelegate
+	p.Delegated = isAway(e.route)
 	if e.looked {
 		p.Lineage, p.Labels = e.call.Lineage, e.lineage.Version
 	}

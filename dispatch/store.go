@@ -55,6 +55,16 @@ type Store interface {
 	// the given ones, at most n at once. It claims nothing.
 	Ready(ctx context.Context, tenant record.TenantID, after record.CallID, n int) ([]Loaded, error)
 
+	// Queued returns what of the queue may be dispatched now, of every tenant that has
+	// such calls the first n, so that none waits behind another's; and when the next
+	// comes. It claims nothing.
+	Queued(ctx context.Context, now time.Time, n int) (due []Queue, next time.Time, err error)
+
+	// Schedule returns a schedule, or record.NotFound. Firing returns those that fire
+	// now, the longest due first, and when the next does. It claims nothing.
+	Schedule(ctx context.Context, tenant record.TenantID, id record.ScheduleID) (record.Schedule, error)
+	Firing(ctx context.Context, now time.Time, n int) (due []record.Schedule, next time.Time, err error)
+
 	// Levels returns counters of a tenant, in the order asked for. One that has counted
 	// nothing is zero.
 	Levels(ctx context.Context, tenant record.TenantID, counters []record.Counter) ([]record.Level, error)
@@ -164,6 +174,7 @@ type Reader interface {
 	Approvals(ctx context.Context, q ApprovalQuery) ([]Loaded, error)
 	Runs(ctx context.Context, q RunQuery) ([]record.Run, error)
 	Events(ctx context.Context, q EventQuery) ([]record.Event, error)
+	Schedules(ctx context.Context, q ScheduleQuery) ([]record.Schedule, error)
 	// Counters returns counters of a tenant in the order of their names, from after a
 	// name on, at most n.
 	Counters(ctx context.Context, tenant record.TenantID, after record.Counter, n int) ([]Counted, error)
@@ -197,6 +208,7 @@ type CallQuery struct {
 	Owner  *record.Owner // only theirs
 	Run    record.RunID
 	Denied *record.Call // only denied ones for the effect of this call, in its lineage
+	Dead   bool         // only queued ones that came to nothing ([record.Call.Dead])
 	States []record.State
 	Before record.CallID // for the next page
 	Limit  int           // 1 to 500; 0 is 50
@@ -234,6 +246,15 @@ type RunQuery struct {
 	Owner  *record.Owner
 	Live   bool
 	Before record.RunID
+	Limit  int
+}
+
+// ScheduleQuery selects schedules of one tenant, newest first.
+type ScheduleQuery struct {
+	Tenant record.TenantID
+	Owner  *record.Owner
+	Over   bool // also those that have ended or were deleted
+	Before record.ScheduleID
 	Limit  int
 }
 

@@ -162,6 +162,8 @@ func (a Answer) allowedText(tool, call string) string {
 		return "Still running: this call of " + tool + " is under way and was not started again. Look again with `placet_wait` " + call + "."
 	case record.CodeFailed:
 		return "Failed: the call of " + tool + " had no effect. Tell the user, or ask again if it is still wanted."
+	case record.CodeQueued:
+		return a.queuedText(tool, call)
 	case record.CodeLeased:
 		return "Allowed: nothing has run yet. The call of " + tool + " is leased to who asked: run it with exactly these arguments, and report what came of it."
 	case record.CodeNone:

@@ -74,8 +74,10 @@ func (w *waiting) has(id record.CallID) bool {
 func (b *Boundary) moved(f record.Facts) {
 	if m := f.Call; m != nil {
 		b.waiting.tell(m.After.ID)
-		if due := m.After.Due; !due.IsZero() && due.UnixNano() < b.asleep.Load() {
-			b.wakeClock()
+		for _, at := range []time.Time{m.After.Due, m.After.Again} {
+			if !at.IsZero() && at.UnixNano() < b.asleep.Load() {
+				b.wakeClock()
+			}
 		}
 	}
 	for _, m := range f.Approvals {
@@ -83,6 +85,12 @@ func (b *Boundary) moved(f record.Facts) {
 		if m.After.State == record.Approved && b.delegations != nil && !b.waiting.has(m.After.Call) {
 			b.wakeClock() // its run may hold a delegation
 		}
+	}
+	if f.Wake != nil {
+		b.wakeClock()
+	}
+	if m := f.Schedule; m != nil && !m.After.Next.IsZero() && m.After.Next.UnixNano() < b.asleep.Load() {
+		b.wakeClock()
 	}
 	if f.Sweep != nil || f.Revocation != nil {
 		b.waiting.tellAll()

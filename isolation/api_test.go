@@ -99,7 +99,7 @@ const get, post = http.MethodGet, http.MethodPost
 
 // operations is the table: who may.
 func operations() []row {
-	return slices.Concat(runRows(), callRows(), proposalRows(), approvalRows(), eventRows(), otherRows(), historyRows())
+	return slices.Concat(runRows(), callRows(), proposalRows(), approvalRows(), eventRows(), otherRows(), historyRows(), laterRows())
 }
 
 // scopeful are proposers whose own call of a tool runs.

@@ -17,6 +17,7 @@ func TestPromise_P7_EveryCommand(t *testing.T) {
 	rows := commands()
 	var tested []string
 	rows = append(rows, historyCommands()...)
+	rows = append(rows, laterCommands()...)
 	for n, r := range rows {
 		rows[n].exits = true
 		words := strings.Fields(r.name)

@@ -107,6 +107,8 @@ tools:
   break: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}}
   file: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: always, approvers: ["group:leads"]}}
   here: {server: app, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}, timeout: 10m, schema: here.json}
+  later: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}, dispatch: queued}
+  later_break: {server: desk, scope: "notes:use", write: true, sources: [direct, vouched], approval: {when: asked}, dispatch: queued}
   note: {server: desk, resource: "desk://notes/{id}", scope: "notes:use", read: true}
   filed: {server: desk, resource: "desk://files/{id}", scope: "notes:use", read: true, approval: {when: always, approvers: ["group:leads"]}}
   brief: {server: desk, prompt: brief, scope: "notes:use", read: true}
@@ -167,11 +169,11 @@ func newDesk(l *ledger) *mcp.Server {
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: l.effect("brief", json.RawMessage(r.Params.Arguments["id"]))}}}}, nil
 	})
 	schema := json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
-	for _, name := range []string{"act", "break", "file"} {
+	for _, name := range []string{"act", "break", "file", "later", "later_break"} {
 		s.AddTool(&mcp.Tool{Name: name, Description: "Writes a note.", InputSchema: schema},
 			func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				receipt := l.effect(name, r.Params.Arguments)
-				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: receipt}}, IsError: name == "break"}, nil
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: receipt}}, IsError: strings.HasSuffix(name, "break")}, nil
 			})
 	}
 	return s

@@ -25,6 +25,8 @@ type Records interface {
 	Events(context.Context, dispatch.EventQuery) ([]record.Event, error)
 	// Open counts the open calls of all tenants.
 	Open(context.Context) ([]dispatch.OpenCount, error)
+	// Backlog is what waits in the queue of all tenants, and what of it came to nothing.
+	Backlog(context.Context) (dispatch.Backlog, error)
 }
 
 // Options is what metrics are made of. Records is required.
@@ -216,6 +218,9 @@ type standing struct{ m *Metrics }
 var (
 	openCalls   = prometheus.NewDesc("placet_calls_open", "Calls that are not settled, by state; unknown ones wait for reconciliation.", []string{"state"}, nil)
 	oldestCalls = prometheus.NewDesc("placet_calls_oldest_seconds", "Age of the oldest call in a state.", []string{"state"}, nil)
+	queued      = prometheus.NewDesc("placet_queue_calls", "Queued calls that the clock dispatches by itself, now or later.", nil, nil)
+	lag         = prometheus.NewDesc("placet_queue_lag_seconds", "For how long the first of them has been due.", nil, nil)
+	dead        = prometheus.NewDesc("placet_queue_dead", "Queued calls that came to nothing, counted up to 10000.", nil, nil)
 	quarantined = prometheus.NewDesc("placet_tools_quarantined", "Tools of the registry whose server offers something else than what was pinned.", nil, nil)
 	generation  = prometheus.NewDesc("placet_version_active", "Number of the active registry and policy version.", nil, nil)
 	unsealed    = prometheus.NewDesc("placet_log_unsealed_seconds", "How long the oldest event that is under no checkpoint has waited.", nil, nil)
@@ -224,7 +229,7 @@ var (
 )
 
 func (s standing) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openCalls, oldestCalls, quarantined, generation, unsealed, unpublished, ignored} {
+	for _, d := range []*prometheus.Desc{openCalls, oldestCalls, queued, lag, dead, quarantined, generation, unsealed, unpublished, ignored} {
 		to <- d
 	}
 }
@@ -241,6 +246,14 @@ func (s standing) Collect(to chan<- prometheus.Metric) {
 	for _, c := range counts {
 		to <- prometheus.MustNewConstMetric(openCalls, prometheus.GaugeValue, float64(c.N), string(c.State))
 		to <- prometheus.MustNewConstMetric(oldestCalls, prometheus.GaugeValue, max(0, now.Sub(c.Oldest).Seconds()), string(c.State))
+	}
+	backlog, err := o.Records.Backlog(ctx)
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(queued, err)
+	} else {
+		to <- prometheus.MustNewConstMetric(queued, prometheus.GaugeValue, float64(backlog.Queued))
+		to <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, backlog.Lag(now).Seconds())
+		to <- prometheus.MustNewConstMetric(dead, prometheus.GaugeValue, float64(backlog.Dead))
 	}
 	if o.Quarantined != nil {
 		to <- prometheus.MustNewConstMetric(quarantined, prometheus.GaugeValue, float64(o.Quarantined()))

@@ -30,6 +30,10 @@ func (o one) Open(context.Context) ([]dispatch.OpenCount, error) {
 	return []dispatch.OpenCount{{State: record.Unknown, N: 2, Oldest: time.Unix(100, 0)}}, nil
 }
 
+func (o one) Backlog(context.Context) (dispatch.Backlog, error) {
+	return dispatch.Backlog{Queued: 3, Oldest: time.Unix(100, 0), Dead: 1}, nil
+}
+
 // TestDocumented: every metric that is served stands in docs/operations.md, and
 // every one there is served.
 func TestDocumented(t *testing.T) {

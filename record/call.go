@@ -76,6 +76,9 @@ type Call struct {
 	Changed  time.Time `json:"changed_at"`
 	Expires  time.Time `json:"expires_at"`
 	Due      time.Time `json:"-"` // when the clock next has something to do; zero: never
+
+	Queued bool      `json:"queued,omitempty"`  // the clock dispatches it, while its run holds a delegation (rule C2)
+	Again  time.Time `json:"again_at,omitzero"` // when the clock next tries to; zero: it waits for its agent, or has run
 }
 
 // Outcome is what we know of an effect.

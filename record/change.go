@@ -30,6 +30,8 @@ type Facts struct {
 	Rejection *Rejection
 	Lineage   *LineageMove // added whole, whatever the lineage holds
 	Sweep     *Sweep
+	Wake      *Wake
+	Schedule  *ScheduleMove
 	Activate  *Activation
 	Version   *Version // kept, unless it is
 	Passkey   *PasskeyMove
@@ -79,6 +81,7 @@ type Premise struct {
 	Generation int64 // the active registry and policy version
 	Seen       []Seen
 	Delegated  bool         // the run holds a delegation that has not ended
+	Alone      bool         // it holds none: the clock does nothing for its caller
 	Passkeys   []PasskeyRef // the approval rests on these, which are still enrolled
 	Touch      bool         // the run was quiet: note that it is active
 

@@ -23,6 +23,7 @@ type Step struct {
 	Holder   canon.Digest // of an attempt that is handed to its caller: who may report (rule E6)
 	Labels   []string     // of it, the labels that the lineage did not carry
 	Evidence string       // that nothing happened before, where a later attempt rests on it (rule E2)
+	Again    time.Time    // when the clock next tries a queued call
 }
 
 // illegal is returned by constructors when the table does not allow the move.
@@ -56,7 +57,7 @@ func walk(c Call, by Cause, at time.Time, path ...State) (Call, []State, error) 
 	}
 	c.State = path[len(path)-1]
 	c.Version++
-	c.Changed = at
+	c.Changed, c.Again = at, time.Time{}
 	return c, path, nil
 }
 
@@ -130,6 +131,7 @@ func HeldBack(c Call, s Step) (Change, error) {
 	}
 	after.Decision = s.Decision
 	after.Due = after.Expires
+	after.queue(s)
 	events := []Event{after.proposedEvent(s), after.event(EventLimited, c.By(), s.At, s.body(after))}
 	return Change{finish(c, after, s, events)}, nil
 }
@@ -149,6 +151,7 @@ func Refuse(c Call, s Step, open *Approval) (Change, error) {
 	after.Decision, after.Due, after.Approval = s.Decision, time.Time{}, c.Approval
 	var events []Event
 	if path[0] == Proposed {
+		after.Queued = false // it never was
 		events = append(events, after.proposedEvent(s))
 	}
 	events = append(events, after.event(EventDenied, c.By(), s.At, s.body(after)))
@@ -164,7 +167,7 @@ func Hold(c Call, s Step, q Approval, earlier *Approval) (Change, error) {
 	after := c
 	if c.State == ApprovalPending {
 		after.Version++ // a new question; the state is unchanged
-		after.Changed = s.At
+		after.Changed, after.Again = s.At, time.Time{}
 	} else {
 		var err error
 		if after, path, err = walk(c, ByBoundary, s.At, ApprovalPending); err != nil {
@@ -199,6 +202,9 @@ func Authorize(c Call, s Step) (Change, error) {
 		events = append(events, after.proposedEvent(s))
 	}
 	events = append(events, after.event(EventAuthorized, c.By(), s.At, s.body(after)))
+	if after.queue(s) {
+		events = append(events, after.queuedEvent(s))
+	}
 	return Change{finish(c, after, s, events)}, nil
 }
 
@@ -284,6 +290,9 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 	}
 	if to == Unknown {
 		after.Holds, after.Lease = c.owed(), c.Lease // before its end nothing proves that nothing happened (rule E3)
+		if after.queue(s) && after.Attempt < after.Attempts {
+			body.Retry = after.Again
+		}
 	}
 	f := finish(c, after, s, []Event{after.event(kind, s.Who, s.At, body)})
 	f.returns(c, to, out)
@@ -513,7 +522,11 @@ func Delegate(r Run, d Delegation, used bool, who Who, at time.Time) (Change, er
 	if used {
 		kind = EventDelegationUsed
 	}
-	return r.delegation(&d, r.event(kind, who, at, Body{Until: d.Until, Scopes: d.Scopes}), at), nil
+	change := r.delegation(&d, r.event(kind, who, at, Body{Until: d.Until, Scopes: d.Scopes}), at)
+	if !used {
+		change.f.Wake = &Wake{Tenant: r.Tenant, Run: r.ID, Lineage: r.Lineage, At: at}
+	}
+	return change, nil
 }
 
 // Withdraw ends a run's delegation.

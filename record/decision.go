@@ -106,6 +106,7 @@ const (
 	CodeFailed           Code = "failed"
 	CodeInProgress       Code = "in_progress"
 	CodeLeased           Code = "leased" // allowed, and its caller's to run (rule E6)
+	CodeQueued           Code = "queued" // allowed, and left to the boundary's clock or to its agent's return (rule C2)
 	CodeCannotDecide     Code = "cannot_decide"
 )
 

@@ -192,6 +192,8 @@ func (b Body) encode() []byte {
 		m.rare("grant", b.Grant)
 	}
 	m.text("session", b.Session)
+	m.text("schedule", string(b.Schedule))
+	m.time("next", b.Next)
 	return append(m.b, '}')
 }
 

@@ -51,6 +51,16 @@ const (
 	EventDelegationUsed      EventKind = "delegation_used"      // its live source was asked, and used up what it was asked with
 	EventDelegationWithdrawn EventKind = "delegation_withdrawn" //
 
+	EventQueued EventKind = "queued" // an allowed call is left to the clock, or to its agent's return
+	EventParked EventKind = "parked" // it waits for its agent: its run holds no delegation
+
+	EventScheduled       EventKind = "scheduled"        // an agent has a tool called at set times
+	EventFired           EventKind = "schedule_fired"   // with the call that it opened
+	EventSkipped         EventKind = "schedule_skipped" // a firing that opened none
+	EventSchedulePaused  EventKind = "schedule_paused"  // by its owner, or since nothing speaks for its principal any more
+	EventScheduleResumed EventKind = "schedule_resumed" //
+	EventScheduleDeleted EventKind = "schedule_deleted" //
+
 	EventLabelled    EventKind = "labelled"   // a lineage carries labels that it did not carry before (rule F1)
 	EventInputStated EventKind = "user_input" // an orchestrator stated what the user typed (rule B5)
 
@@ -151,6 +161,8 @@ type Body struct {
 	Parent     RunID        `json:"parent,omitempty"`  // of a child run that was opened
 	Grant      *Grant       `json:"grant,omitempty"`   // what it may do at most
 	Session    string       `json:"session,omitempty"` // the login that an answer was given in
+	Schedule   ScheduleID   `json:"schedule,omitempty"`
+	Next       time.Time    `json:"next,omitzero"` // when a schedule fires next
 }
 
 // event fills in what the call knows. A body always marshals: it is made of

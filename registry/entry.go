@@ -122,10 +122,11 @@ type Entry struct {
 	Schema     string     `yaml:"schema" doc:"For tools that a framework runs: file with the JSON Schema of the arguments, beside this one. Its title and description are the tool's."`
 	Unverified Acceptance `yaml:"unverified_lease" doc:"accepted: a framework may run it though nothing at the tool verifies the dispatch token."`
 
+	Dispatch  DispatchMode `yaml:"dispatch" default:"at_once" doc:"When an allowed call runs: at_once, in the request that proposed it, or queued, by the boundary's clock or when its agent comes back."`
+	Schedules Scheduling   `yaml:"schedules" default:"never" doc:"allowed: agents may have it called at set times."`
+
 	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
 	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
-	Dispatch      yamlfile.Later `yaml:"dispatch" doc:"Whether calls are queued."`
-	Schedules     yamlfile.Later `yaml:"schedules" doc:"Whether it may be scheduled."`
 	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile of its calls."`
 	DispatchToken yamlfile.Later `yaml:"dispatch_token" doc:"It verifies dispatch tokens."`
 }

@@ -49,6 +49,7 @@ func (b *builder) declared(d Declared) {
 		return
 	}
 	t.Pin = &pin
+	b.later(t, s, d.Entry, place)
 	b.finish(t)
 }
 
@@ -74,6 +75,8 @@ func (b *builder) sound(d Declared, place yamlfile.Place) bool {
 	word("sources_below", string(e.SourcesBelow), e.SourcesBelow.Choices())
 	word("errors", string(e.Errors), e.Errors.Choices())
 	word("mode", string(e.Mode), e.Mode.Choices())
+	word("dispatch", string(e.Dispatch), e.Dispatch.Choices())
+	word("schedules", string(e.Schedules), e.Schedules.Choices())
 	word("approval.when", string(e.Approval.When), e.Approval.When.Choices())
 	word("approval.purpose", string(e.Approval.Purpose), e.Approval.Purpose.Choices())
 	word("approval.reason", string(e.Approval.Reason), e.Approval.Reason.Choices())

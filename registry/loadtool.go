@@ -40,6 +40,7 @@ func (b *builder) fileTools(f File, lock *Lock, folder string) {
 			b.fail(e.Place, path, "is for tools of a server with queries")
 		}
 		b.lease(t, server, e.Value, folder, e.Place)
+		b.later(t, server, e.Value, e.Place)
 		b.bounded(t, server, e.Place, e.Value.Network)
 		b.pinTool(t, lock)
 		b.finish(t)

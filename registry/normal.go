@@ -68,6 +68,8 @@ func normalForm(t *Tool) []byte {
 		Guards       []Guard         `json:"guards,omitempty"`
 		Labels       any             `json:"labels,omitempty"`
 		Unverified   bool            `json:"unverified_lease,omitempty"`
+		Queued       bool            `json:"queued,omitempty"`
+		Scheduled    bool            `json:"scheduled,omitempty"`
 	}{
 		Name: t.Name, Server: t.Server, Upstream: t.Upstream, Method: t.Method, Scope: t.Scope, Callers: t.Callers,
 		Environments: t.Environments, Read: t.Read, Write: t.Write, Destructive: t.Destructive,
@@ -79,6 +81,7 @@ func normalForm(t *Tool) []byte {
 		RepeatWithin: t.Repeat.Within.String(), RepeatAnswer: t.Repeat.Answer, Retry: t.Retry,
 		Errors: t.Errors, Observe: t.Observe, Instead: t.Instead, Guards: t.Guards, Compensate: t.Compensate, DryRun: t.DryRun, Reconcile: t.Reconcile, Network: t.Network,
 		PerTenant: t.PerTenant, MaxRows: t.MaxRows, Cost: t.Cost, Labels: t.labelForm(), Unverified: t.Unverified,
+		Queued: t.Queued, Scheduled: t.Scheduled,
 	}
 	if t.Completes != nil {
 		n.Completes = t.Completes.Name

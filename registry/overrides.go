@@ -66,6 +66,7 @@ func (t *Tool) overrides() []Override {
 	add(!t.Read && t.Retry == RetryIdempotent, "retry", "an unknown outcome is tried again: the server is trusted to honour the key")
 	add(t.Errors == NoEffect, "errors", "an error counts as proof that nothing happened")
 	add(t.Unverified, "unverified_lease", "a framework runs it itself, and nothing at the tool checks that the call was allowed, or that it runs once")
+	add(t.Scheduled, "schedules", "agents may have it called at set times, when nobody is there")
 	t.labelOverrides(add)
 	add(t.PerMinute == 0, "per_minute", "there is no limit per minute")
 	add(t.Concurrent == 0, "concurrent", "there is no limit of calls at the same time")

@@ -174,6 +174,7 @@ func (p *planner) flags(a, b *Tool) {
 		{"approval.reason: required", a.Approval.Reason, b.Approval.Reason, false},
 		{"approval.passkey", a.Approval.Passkey, b.Approval.Passkey, false},
 		{"errors: no_effect", a.Errors == NoEffect, b.Errors == NoEffect, true}, {"unverified_lease", a.Unverified, b.Unverified, true},
+		{"dispatch: queued", a.Queued, b.Queued, true}, {"schedules: allowed", a.Scheduled, b.Scheduled, true},
 	} {
 		if f.was == f.now {
 			continue

@@ -142,7 +142,6 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
 	for _, key := range []string{"record_arguments", "retention",
-		"dispatch", "schedules",
 		"credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
@@ -157,7 +156,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
 		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead", "taint", "results", "feeds", "unseen", "privacy",
-		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate", "schema", "unverified_lease"} {
+		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate", "schema", "unverified_lease", "dispatch", "schedules"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

@@ -62,6 +62,8 @@ type Tool struct {
 	Network             guard.Zones // what it may reach; nil: everything
 	MaxRows             int         // of a named query; 0: the default
 	Unverified          bool        // leased though nothing verifies the dispatch token (rule E6)
+	Queued              bool        // an allowed call is left to the boundary's clock (rule C2)
+	Scheduled           bool        // it may be called at set times
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).

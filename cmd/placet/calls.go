@@ -15,6 +15,7 @@ import (
 
 type callsCommand struct {
 	List      callsList      `cmd:"" help:"List calls, newest first."`
+	Dead      callsDead      `cmd:"" help:"List queued calls that came to nothing, newest first."`
 	Show      callsShow      `cmd:"" help:"Show a call."`
 	Propose   callsPropose   `cmd:"" help:"Propose a call, and run it if it may run."`
 	Dispatch  callsDispatch  `cmd:"" help:"Continue a call that waited."`
@@ -35,11 +36,29 @@ func (c callsList) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	q := query("state", c.State, "run", c.RunID, "before", c.Before, "limit", strconv.Itoa(c.Limit))
+	return client.listCalls(ctx, p, q)
+}
+
+type callsDead struct {
+	serverFlags
+	Before string `help:"Only calls before this one." placeholder:"CALL"`
+	Limit  int    `default:"50" help:"How many (default: 50)."`
+}
+
+func (c callsDead) Run(ctx context.Context, p *program) error {
+	client, err := p.client(ctx, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	return client.listCalls(ctx, p, query("dead", "true", "before", c.Before, "limit", strconv.Itoa(c.Limit)))
+}
+
+func (c *client) listCalls(ctx context.Context, p *program, q url.Values) error {
 	var page struct {
 		Calls []api.CallView `json:"calls"`
 	}
-	q := query("state", c.State, "run", c.RunID, "before", c.Before, "limit", strconv.Itoa(c.Limit))
-	if err := client.ask(ctx, http.MethodGet, "/v1/calls", q, nil, &page); err != nil {
+	if err := c.ask(ctx, http.MethodGet, "/v1/calls", q, nil, &page); err != nil {
 		return err
 	}
 	return list(p, page.Calls, "No calls.", []string{"CALL", "TOOL", "STATE", "CODE", "PRINCIPAL", "AGENT", "PROPOSED"}, func(v api.CallView) []string {

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // schedules name time zones, also where the system knows none
 )
 
 func main() { os.Exit(start()) }

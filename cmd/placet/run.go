@@ -31,6 +31,7 @@ type commands struct {
 	Keys       keysCommand       `cmd:"" help:"Make, list, rotate and revoke keys of workloads."`
 	Runs       runsCommand       `cmd:"" help:"List, show and end runs."`
 	Calls      callsCommand      `cmd:"" help:"Propose, list, show, continue, cancel and settle calls."`
+	Schedules  schedulesCommand  `cmd:"" help:"Have tools called at set times."`
 	Approvals  approvalsCommand  `cmd:"" help:"List, show and answer questions."`
 	Revoke     revokeCommand     `cmd:"" help:"Stop a tool, a server, a person, an agent, a run or everything, now."`
 	Passkeys   passkeysCommand   `cmd:"" help:"Remove passkeys of people who have lost them."`

@@ -72,10 +72,12 @@ func surface(verdict record.Verdict, code record.Code, retry, result bool) int {
 		}
 		return http.StatusBadGateway
 	}
-	switch verdict {
-	case record.Allow:
+	switch {
+	case verdict == record.Allow && code == record.CodeQueued:
+		return http.StatusAccepted
+	case verdict == record.Allow:
 		return http.StatusOK
-	case record.RequiresApproval:
+	case verdict == record.RequiresApproval:
 		return http.StatusAccepted
 	default:
 		return http.StatusForbidden

@@ -52,7 +52,7 @@ func verdictOf(c record.Code) record.Verdict {
 	case record.CodePolicyAsks, record.CodeAboveLimit, record.CodeAlwaysAsks, record.CodeSourceNotShown, record.CodeNewQuestion,
 		record.CodeEffectUnsettled, record.CodeRepeatAsks, record.CodeTaintedTarget:
 		return record.RequiresApproval
-	case record.CodeAlreadyDone, record.CodeOutcomeUnknown, record.CodeInProgress, record.CodeFailed, record.CodeLeased:
+	case record.CodeAlreadyDone, record.CodeOutcomeUnknown, record.CodeInProgress, record.CodeFailed, record.CodeLeased, record.CodeQueued:
 		return record.Allow
 	default:
 		return record.Deny

@@ -84,6 +84,7 @@ func build(o Options) *door {
 	d.registerTranscripts()
 	d.registerLimits()
 	d.registerCalls()
+	d.registerSchedules()
 	d.registerLeases()
 	d.registerApprovals()
 	d.registerEvents()

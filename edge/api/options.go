@@ -40,6 +40,11 @@ type Boundary interface {
 	EndRun(context.Context, identity.Caller, record.RunID, string) (record.Run, error)
 	TransferRun(context.Context, identity.Caller, record.RunID, record.Owner) (record.Run, error)
 	DelegateRun(context.Context, identity.Caller, record.RunID, time.Time) (record.Run, error)
+	Schedule(context.Context, identity.Caller, dispatch.Wanted) (record.Schedule, dispatch.Answer, error)
+	OwnSchedule(context.Context, identity.Caller, record.ScheduleID) (record.Schedule, error)
+	PauseSchedule(context.Context, identity.Caller, record.ScheduleID) (record.Schedule, error)
+	ResumeSchedule(context.Context, identity.Caller, record.ScheduleID) (record.Schedule, dispatch.Answer, error)
+	DeleteSchedule(context.Context, identity.Caller, record.ScheduleID) (record.Schedule, error)
 	WithdrawDelegation(context.Context, identity.Caller, record.RunID) (record.Run, error)
 	Reconcile(context.Context, identity.Operator, record.TenantID, record.CallID, record.State, string) (record.Call, error)
 	Look(context.Context, identity.Operator, record.CallID) (record.Call, dispatch.Looked, error)
@@ -79,6 +84,7 @@ type Reader interface {
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
 	Activations(ctx context.Context, before int64, n int) ([]record.Activation, error)
+	Schedule(context.Context, record.TenantID, record.ScheduleID) (record.Schedule, error)
 }
 
 // Verifier says who presents credentials. Its errors are of the kinds

@@ -72,6 +72,8 @@ type CallView struct {
 	Reasons    []ReasonView      `json:"reasons" nullable:"false"`
 	Approval   record.ApprovalID `json:"approval,omitempty"`
 	Attempt    int               `json:"attempt"`
+	Queued     bool              `json:"queued,omitempty" doc:"It is dispatched by the server's clock while its run holds a delegation, else when its agent comes back."`
+	Again      *time.Time        `json:"again_at,omitempty" doc:"When the clock next tries to dispatch it; without it, it waits for its agent or is over."`
 	Leased     *time.Time        `json:"leased_until,omitempty" doc:"While its caller runs it: until when its holder may report."`
 	Outcome    *OutcomeView      `json:"outcome,omitempty"`
 	Proposed   time.Time         `json:"proposed_at"`
@@ -134,6 +136,7 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 	if o := c.Outcome; o != nil {
 		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Reported: o.Reported, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
 	}
+	v.Queued, v.Again = c.Queued, later(c.Again)
 	if c.Leased() && c.State == record.Executing {
 		v.Leased = later(c.Lease)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // things are one of each object, of anna's in acme.
-type things struct{ run, call, approval, binding, transcript, share, event string }
+type things struct{ run, call, approval, binding, transcript, share, event, schedule string }
 
 func (h *house) things() things {
 	h.t.Helper()
@@ -22,7 +22,26 @@ func (h *house) things() things {
 	}
 	o.transcript = h.want(h.do(h.anna(), "POST", "/v1/transcripts", talk), 201, "").get("id")
 	o.share = h.want(h.do(h.anna(), "POST", "/v1/shares", `{"transcript":"`+o.transcript+`","issuer":"urn:test","subject":"bert","until":"`+h.soon()+`"}`), 201, "").get("id")
+	o.schedule = h.scheduled(record.RunID(o.run))
 	return o
+}
+
+// scheduled puts a schedule of anna's into the record: here nobody speaks for who is
+// away, so that none can be made.
+func (h *house) scheduled(run record.RunID) string {
+	h.t.Helper()
+	r, err := h.store.Run(h.t.Context(), "acme", run)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	at := h.now().UTC().Truncate(time.Second)
+	s := record.Schedule{Owner: r.Owner, ID: record.ScheduleID("sch_" + strings.Repeat("1", 26)), Tool: "note", Arguments: []byte("{}"), Cron: "0 9 * * *", Next: at.Add(48 * time.Hour)}
+	r.ID, r.Label, r.Opened, r.Active = record.RunID("run_"+strings.Repeat("1", 26)), s.RunLabel(), at, at
+	s.Run = r.ID
+	if err := h.store.Apply(h.t.Context(), record.NewSchedule(s, r, at)); err != nil {
+		h.t.Fatal(err)
+	}
+	return string(s.ID)
 }
 
 // talk is a transcript of a text.
@@ -67,6 +86,12 @@ func (o things) operations() []operation {
 		{"GET", "/v1/shares/" + o.share, "", "viewers", true},
 		{"DELETE", "/v1/shares/" + o.share, "", "callers", true},
 		{"POST", "/v1/runs/" + o.run + "/replay", "", "operators", true},
+		{"POST", "/v1/schedules", `{"tool":"note","cron":"0 9 * * *"}`, "callers", false},
+		{"GET", "/v1/schedules", "", "viewers", false},
+		{"GET", "/v1/schedules/" + o.schedule, "", "viewers", true},
+		{"POST", "/v1/schedules/" + o.schedule + "/pause", "", "callers", true},
+		{"POST", "/v1/schedules/" + o.schedule + "/resume", "", "callers", true},
+		{"DELETE", "/v1/schedules/" + o.schedule, "", "callers", true},
 		{"GET", "/v1/limits", "", "viewers", false},
 		{"POST", "/v1/calls", `{"tool":"note","run":"` + o.run + `"}`, "callers", true},
 		{"POST", "/v1/calls", `{"tool":"note"}`, "callers", false},
@@ -185,7 +210,7 @@ func TestRule_I3_OthersObjectsAreNotThere(t *testing.T) {
 	h := newHouse(t)
 	o := h.things()
 	none := things{run: "run_" + strings.Repeat("0", 26), call: "call_" + strings.Repeat("0", 26), approval: "apr_" + strings.Repeat("0", 26), binding: o.binding,
-		transcript: "trn_" + strings.Repeat("0", 26), share: "shr_" + strings.Repeat("0", 26)}
+		transcript: "trn_" + strings.Repeat("0", 26), share: "shr_" + strings.Repeat("0", 26), schedule: "sch_" + strings.Repeat("0", 26)}
 	theirs, nobodys := o.operations(), none.operations()
 	strangers := map[string]map[string]who{
 		"callers": {"another principal": h.agent("mallory", "acme"), "another tenant": h.agent("anna", "globex"),

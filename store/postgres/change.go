@@ -65,6 +65,8 @@ func (t *truth) premise(f record.Facts) error {
 			return refusePremise("a new turn began")
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refusePremise("the delegation has ended")
+		case p.Alone && run.Delegation.Live(f.At):
+			return refusePremise("a delegation began")
 		}
 		if err := t.above(run, f.At); err != nil {
 			return err
@@ -131,6 +133,9 @@ func (t *truth) guards(f record.Facts) error {
 		return err
 	}
 	if err := t.mayUndo(f.Revocation); err != nil {
+		return err
+	}
+	if err := t.maySchedule(f.Schedule); err != nil {
 		return err
 	}
 	if err := t.maySeal(f.Seal); err != nil {
@@ -296,6 +301,8 @@ func (t *truth) made(p prepared, w *writes) {
 	}
 	t.keepVersion(f.Version, w)
 	t.activate(f.Activate, w)
+	t.putSchedule(f.Schedule, w)
+	w.wake(f.Wake)
 	for _, e := range p.event {
 		w.events.add(e)
 	}

@@ -193,7 +193,7 @@ func grant(ctx context.Context, conn *pgx.Conn, role string) error {
 	for _, sql := range []string{
 		`GRANT USAGE ON SCHEMA placet TO ` + who,
 		`GRANT SELECT ON ALL TABLES IN SCHEMA placet TO ` + who,
-		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares, revocations, fences, log_tiles TO ` + who,
+		`GRANT INSERT, UPDATE ON runs, calls, effects, approvals, rejections, counters, standing, lineages, emissions, model_requests, shares, schedules, revocations, fences, log_tiles TO ` + who,
 		`GRANT INSERT ON answers, materials, activations, versions, events, model_objects, agreed, checkpoints, epochs, places TO ` + who,
 		`GRANT INSERT, UPDATE, DELETE ON passkeys, transcripts, sessions TO ` + who,
 		`GRANT USAGE ON SEQUENCE events_seq_seq, places_n_seq TO ` + who,

@@ -149,6 +149,7 @@ type wants struct {
 	everywhere  bool // something in it is of every tenant
 	head        bool // the newest checkpoint
 	recovers    bool
+	schedules   map[scheduleKey]bool
 }
 
 func newWants() *wants {
@@ -156,7 +157,7 @@ func newWants() *wants {
 		map[counterKey]bool{}, map[effectKey]bool{}, map[lineageKey]bool{}, map[record.Owner]bool{}, map[emissionKey]bool{},
 		map[objectKey]bool{}, map[personKey]bool{}, map[string]bool{},
 		map[transcriptKey]bool{}, map[record.Owner]bool{}, map[shareKey]bool{}, map[record.Owner]time.Time{},
-		map[record.TenantID]bool{}, map[revocationKey]bool{}, false, false, false}
+		map[record.TenantID]bool{}, map[revocationKey]bool{}, false, false, false, map[scheduleKey]bool{}}
 }
 
 // add says what a change rests on and moves.
@@ -216,6 +217,8 @@ func (w *wants) add(f record.Facts) {
 	w.revocation(f.Revocation)
 	w.emitted(f.Emissions)
 	w.passkey(f.Passkey)
+	w.wake(f.Wake)
+	w.schedule(f.Schedule)
 	w.transcript(f.Transcript)
 	w.share(f)
 	w.seal(f.Seal)

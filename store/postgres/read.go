@@ -403,6 +403,9 @@ func (s *Store) Calls(ctx context.Context, q dispatch.CallQuery) (out []record.C
 	if d := q.Denied; d != nil {
 		w.and("lineage = ? AND effect = ? AND state = 'denied'", string(d.Lineage), d.Effect[:])
 	}
+	if q.Dead {
+		w.and(isDead)
+	}
 	in(&w, "state", q.States)
 	if q.Before != "" {
 		w.and("id < ?", string(q.Before))

@@ -172,7 +172,8 @@ const (
 
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
-		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
+		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due,
+		queued, again`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
@@ -187,7 +188,7 @@ func callColumns(c *record.Call) []any {
 		string(c.Arguments), string(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), string(c.State), c.Version, encode(c.Decision), c.Binding[:],
 		string(c.Approval), int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
-		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due),
+		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due), c.Queued, due(c.Again),
 	}
 }
 
@@ -196,7 +197,7 @@ func updateColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		string(c.Tenant), string(c.ID), string(m.From), m.FromVersion,
 		string(c.State), c.Version, int64(c.Kept), encode(c.Decision), c.Binding[:], string(c.Approval), int64(c.Attempt), c.Key,
-		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due), c.Tool.Version[:],
+		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due), due(c.Again), c.Tool.Version[:],
 	}
 }
 
@@ -204,7 +205,7 @@ func updateColumns(c *record.Call, m *record.CallMove) []any {
 func settleColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		string(c.Tenant), string(c.ID), string(m.From), m.FromVersion,
-		string(c.State), c.Version, micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), due(c.Due),
+		string(c.State), c.Version, micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), due(c.Due), due(c.Again),
 	}
 }
 
@@ -280,6 +281,7 @@ func scanCall(col *columns) (record.Call, error) {
 		c.Outcome.Result = r
 	}
 	c.Proposed, c.Changed, c.Expires, c.Due = col.time(), col.time(), col.time(), col.time()
+	c.Queued, c.Again = col.flag(), col.time()
 	if len(c.Holds) == 0 {
 		c.Holds = nil
 	}

@@ -34,6 +34,7 @@ type truth struct {
 	revocations map[revocationKey]bool // live
 	caught      record.Caught          // by the revocation that the batch makes
 	head        record.Checkpoint      // the newest; read only where the batch seals
+	schedules   map[scheduleKey]int64  // versions
 }
 
 type callAt struct {
@@ -56,7 +57,7 @@ func newTruth() *truth {
 		map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, map[record.Owner]int64{}, map[emissionKey]record.Emission{},
 		map[objectKey]record.RunID{}, map[personKey]map[string]uint32{}, map[string]bool{},
 		map[transcriptKey]int64{}, map[record.Owner]int64{}, map[shareKey]record.Share{}, map[record.Owner]int64{},
-		map[record.TenantID]int64{}, map[revocationKey]bool{}, record.Caught{}, record.Checkpoint{}}
+		map[record.TenantID]int64{}, map[revocationKey]bool{}, record.Caught{}, record.Checkpoint{}, map[scheduleKey]int64{}}
 }
 
 const (
@@ -223,6 +224,7 @@ func (t *truth) readRare(queue func(int, func(*columns) error, string, ...any), 
 	t.readTranscripts(queue, w)
 	t.readRevoked(queue, w)
 	t.readHead(queue, w)
+	t.readSchedules(queue, w)
 }
 
 // beyond are runs that what was read names, and that are not read yet: those above a

@@ -16,15 +16,15 @@ import (
 var (
 	insertCalls = `INSERT INTO calls (` + callFields + `) SELECT * FROM ` + rowsOf(callTypes)
 	updateCalls = `WITH k AS (SELECT * FROM ` + rowsOf(updateTypes) + ` AS k (t, i, was, had, state, version, kept, decision, binding, approval,
-			attempt, key, lease, holder, holds, outcome, result, changed, expires, due, tool_version)),
+			attempt, key, lease, holder, holds, outcome, result, changed, expires, due, again, tool_version)),
 		u AS (UPDATE calls SET state = k.state, version = k.version, kept = k.kept, decision = k.decision, binding = k.binding, approval = k.approval,
 			attempt = k.attempt, key = k.key, lease = k.lease, holder = k.holder, holds = k.holds, outcome = k.outcome, result = k.result, changed = k.changed,
-			expires = k.expires, due = k.due, tool_version = k.tool_version
+			expires = k.expires, due = k.due, again = k.again, tool_version = k.tool_version
 			FROM k WHERE calls.tenant = k.t AND calls.id = k.i AND calls.state = k.was AND calls.version = k.had RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
-	settleCalls = `WITH k AS (SELECT * FROM ` + rowsOf(settleTypes) + ` AS k (t, i, was, had, state, version, lease, holds, outcome, result, changed, due)),
+	settleCalls = `WITH k AS (SELECT * FROM ` + rowsOf(settleTypes) + ` AS k (t, i, was, had, state, version, lease, holds, outcome, result, changed, due, again)),
 		u AS (UPDATE calls SET state = k.state, version = k.version, lease = k.lease, holds = k.holds, outcome = k.outcome, result = k.result,
-			changed = k.changed, due = k.due
+			changed = k.changed, due = k.due, again = k.again
 			FROM k WHERE calls.tenant = k.t AND calls.id = k.i AND calls.state = k.was AND calls.version = k.had RETURNING 1)
 		SELECT held((SELECT count(*) FROM u), (SELECT count(*) FROM k))`
 	upsertRuns = `WITH k AS (SELECT * FROM ` + rowsOf(runTypes) + `),
@@ -37,9 +37,9 @@ var (
 )
 
 const (
-	callTypes   = "ttttii" + "ttttt" + "bbf" + "ttbb" + "tttttt" + "itbt" + "iitibtt" + "biiin"
-	updateTypes = "ttti" + "tiitbt" + "itibtt" + "biinb"
-	settleTypes = "ttti" + "tiittb" + "in"
+	callTypes   = "ttttii" + "ttttt" + "bbf" + "ttbb" + "tttttt" + "itbt" + "iitibtt" + "biiin" + "fn"
+	updateTypes = "ttti" + "tiitbt" + "itibtt" + "biinnb"
+	settleTypes = "ttti" + "tiittb" + "inn"
 	eventTypes  = "itttttt" + "t"
 
 	runTypes = "ttttttttfiftiiiitttti"

@@ -112,6 +112,12 @@ func (w *writer) rest(ready prepared) error {
 			return err
 		}
 	}
+	if err := w.putSchedule(f.Schedule); err != nil {
+		return err
+	}
+	if err := w.wake(f.Wake); err != nil {
+		return err
+	}
 	if f.Fresh != nil {
 		return w.startFresh(*f.Fresh)
 	}
@@ -153,6 +159,8 @@ func (w *writer) premise(f record.Facts) error {
 			return refuse("a new turn began")
 		case p.Delegated && !run.Delegation.Live(f.At):
 			return refuse("the delegation has ended")
+		case p.Alone && run.Delegation.Live(f.At):
+			return refuse("a delegation began")
 		}
 		if err := w.above(run, f.At); err != nil {
 			return err
@@ -250,6 +258,9 @@ func (w *writer) guards(f record.Facts) error {
 		return err
 	}
 	if err := w.mayRecover(f.Recover); err != nil {
+		return err
+	}
+	if err := w.maySchedule(f.Schedule); err != nil {
 		return err
 	}
 	if err := w.maySeal(f.Seal); err != nil {

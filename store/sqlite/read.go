@@ -44,6 +44,7 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 		c.Outcome.Result = r
 	}
 	c.Proposed, c.Changed, c.Expires, c.Due = col.time(), col.time(), col.time(), col.time()
+	c.Queued, c.Again = col.flag(), col.time()
 	if len(c.Holds) == 0 {
 		c.Holds = nil
 	}
@@ -498,6 +499,10 @@ func (s *Store) Calls(ctx context.Context, q dispatch.CallQuery) (out []record.C
 	if d := q.Denied; d != nil {
 		from = "calls INDEXED BY calls_denied"
 		w.and("lineage = ? AND effect = ? AND state = 'denied'", d.Lineage, d.Effect[:])
+	}
+	if q.Dead {
+		from = "calls INDEXED BY calls_dead"
+		w.and(isDead)
 	}
 	in(&w, "state", q.States)
 	if q.Before != "" {

@@ -23,19 +23,20 @@ const (
 
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
-		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due`
+		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due,
+		queued, again`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed, preview`
 
 	insertCall = `INSERT INTO calls (` + callFields + `) VALUES
-		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state = ?, version = ?, kept = ?, decision = ?, binding = ?, approval = ?, attempt = ?, key = ?,
-		lease = ?, holder = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, tool_version = ?
+		lease = ?, holder = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, again = ?, tool_version = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 	// settleCall leaves the decision, the binding and the holder alone: they are those of the reservation.
-	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?
+	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?, again = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 
 	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
@@ -172,6 +173,8 @@ func bind(stmt *sqlite.Stmt, args []any) error {
 			stmt.BindText(p, string(v))
 		case record.TranscriptID:
 			stmt.BindText(p, string(v))
+		case record.ScheduleID:
+			stmt.BindText(p, string(v))
 		case record.ShareID:
 			stmt.BindText(p, string(v))
 		case record.LineageID:
@@ -250,7 +253,7 @@ func callColumns(c *record.Call) []any {
 		text(c.Arguments), text(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), c.State, c.Version, encode(c.Decision), c.Binding[:],
 		c.Approval, int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
-		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due),
+		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due), flag(c.Queued), due(c.Again),
 	}
 }
 
@@ -298,14 +301,14 @@ func result(c *record.Call) any {
 func updateColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		c.State, c.Version, int64(c.Kept), encode(c.Decision), c.Binding[:], c.Approval, int64(c.Attempt), c.Key,
-		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due),
+		micro(c.Lease), holder(c), holds(c), outcome(c), result(c), micro(c.Changed), micro(c.Expires), due(c.Due), due(c.Again),
 		c.Tool.Version[:], c.Tenant, c.ID, m.From, m.FromVersion,
 	}
 }
 
 func settleColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
-		c.State, c.Version, micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), due(c.Due),
+		c.State, c.Version, micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), due(c.Due), due(c.Again),
 		c.Tenant, c.ID, m.From, m.FromVersion,
 	}
 }

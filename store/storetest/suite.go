@@ -78,6 +78,8 @@ func Run(t *testing.T, open Open) {
 		"Unconsumed":       unconsumed,
 		"Sealing":          sealing,
 		"Recovery":         recovery,
+		"Queue":            queue,
+		"Schedules":        schedules,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
