@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/placet-dev/placet/store/postgres/pgtest"
 )
@@ -54,6 +55,7 @@ func TestMoveFromSQLite(t *testing.T) {
 
 	w.write("placet.yaml", shared)
 	w.behind = nil
+	w.desk.ahead.Store(int64(10 * time.Second)) // who verifies asks for new keys some seconds after the last time
 	b, c := w.start(), w.start()
 	w.approve(b.url, q)
 	if r, err := w.call(c.url, anna, "placet_wait", `{"call":"`+q.call+`"}`, ""); err != nil || !strings.Contains(r.body, "done file") {
