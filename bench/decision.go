@@ -278,6 +278,10 @@ func (nothing) Lineage(context.Context, record.TenantID, record.LineageID) (reco
 
 func (nothing) Epoch(context.Context, record.Owner) (int64, error) { return 0, nil }
 
+func (nothing) Revocations(context.Context, record.TenantID) (record.Revocations, error) {
+	return record.Revocations{}, nil
+}
+
 func (nothing) Generation(context.Context) (int64, string, error) { return 0, "", nil }
 
 // nobody reaches no tool; nothing here is dispatched.

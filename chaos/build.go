@@ -37,8 +37,8 @@ var edits = []edit{
 
 	{"store/postgres/committer.go", "import (\n", failpointImport},
 	{"store/postgres/committer.go", "\tw := newWrites()\n", "\tfailpoint.At(\"between round trips\")\n\tw := newWrites()\n"},
-	{"store/postgres/committer.go", "\tw.send(b)\n\treturn true, c.conn.SendBatch(ctx, b).Close()\n",
-		"\tw.send(b)\n\tfailpoint.At(\"before commit\")\n\tif err := c.conn.SendBatch(ctx, b).Close(); err != nil {\n\t\treturn true, err\n\t}\n\tfailpoint.At(\"after commit\")\n\treturn true, nil\n"},
+	{"store/postgres/committer.go", "\tw.send(b, c.origin)\n\tif err := c.conn.SendBatch(ctx, b).Close(); err != nil {\n\t\treturn true, err\n\t}\n",
+		"\tw.send(b, c.origin)\n\tfailpoint.At(\"before commit\")\n\tif err := c.conn.SendBatch(ctx, b).Close(); err != nil {\n\t\treturn true, err\n\t}\n\tfailpoint.At(\"after commit\")\n"},
 
 	// record_after_effect: the tool runs before its reservation is durable.
 	{"dispatch/reserve.go", "import (\n", failpointImport},

@@ -14,6 +14,6 @@ CREATE UNIQUE INDEX checkpoints_seq ON checkpoints (seq);
 CREATE TABLE log_tiles (
   level INTEGER NOT NULL,
   n     INTEGER NOT NULL,
-  data  BLOB NOT NULL
+  data  BLOB NOT NULL,
+  PRIMARY KEY (level, n)
 );
-CREATE UNIQUE INDEX log_tiles_at ON log_tiles (level, n);
