@@ -26,12 +26,13 @@ type fleet struct {
 	name     string
 }
 
-const fleetYAML = "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: env:PLACET_TEST_STORE\nregistry: [tools.yaml]\n"
+const fleetYAML = "version: 1\nenvironment: test\npublic_url: http://127.0.0.1:8088\nstore: env:PLACET_TEST_STORE\nsecret: env:PLACET_TEST_SECRET\nregistry: [tools.yaml]\n"
 
 func newFleet(t *testing.T) *fleet {
 	server := pgtest.Start(t)
 	name := server.Database(t)
 	t.Setenv("PLACET_TEST_STORE", server.DSN("owner", name))
+	t.Setenv("PLACET_TEST_SECRET", strings.Repeat("of every server ", 3))
 	return &fleet{openFolder(t, filesYAML, map[string]string{"placet.yaml": fleetYAML, "agents/acme/victim.txt": "alive"}), server, name}
 }
 
@@ -292,6 +293,7 @@ func TestRule_H2_ServersFilesAreTheVersions(t *testing.T) {
 	server := pgtest.Start(t)
 	name := server.Database(t)
 	t.Setenv("PLACET_TEST_STORE", server.DSN("owner", name))
+	t.Setenv("PLACET_TEST_SECRET", strings.Repeat("of every server ", 3))
 	f := &fleet{openFolder(t, operationsYAML(readOrder), map[string]string{"placet.yaml": fleetYAML, "orders.yaml": ordersFile(remote.url+"/", readOrderFile)}), server, name}
 	f.wants(f.do(f.caller("acme", "anna"), "read_order", `{"order_id":"o-1"}`), record.Succeeded, "o-1")
 	for _, files := range []map[string]string{nil, {"orders.yaml": ordersFile("http://127.0.0.1:1/", readOrderFile)}} {

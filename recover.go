@@ -55,7 +55,11 @@ func Recover(ctx context.Context, o Options, why string, plan bool) (out Recover
 		return out, err
 	}
 	defer store.Close()
-	key, err := o.logKey()
+	shared, err := o.openSecret()
+	if err != nil {
+		return out, err
+	}
+	key, err := o.logKey(shared)
 	if err != nil {
 		return out, err
 	}

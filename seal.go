@@ -13,7 +13,7 @@ import (
 
 // openSealer makes what seals the log. Its key lies with the others of this server.
 func (p *Placet) openSealer(ctx context.Context) error {
-	key, err := p.o.logKey()
+	key, err := p.o.logKey(p.secret)
 	if err != nil {
 		return err
 	}
@@ -26,13 +26,22 @@ func (p *Placet) openSealer(ctx context.Context) error {
 	return err
 }
 
-// logKey is the key of the log's checkpoints. A new log is named after this server.
-func (o Options) logKey() (audit.Key, error) {
+// logKey is the key of the log's checkpoints: of a file, or, where there is none, of the
+// secret that servers share. A new log is named after this server.
+func (o Options) logKey(s secret) (audit.Key, error) {
 	name := "placet"
 	if u, err := url.Parse(o.Config.PublicURL); err == nil && u.Hostname() != "" {
 		name = u.Hostname()
 	}
-	return audit.OpenKey(o.Config.StorePath()+".log-key", name, o.Random)
+	path := o.Config.StorePath() + ".log-key"
+	seed, err := s.instead(path, "log")
+	if err != nil {
+		return audit.Key{}, err
+	}
+	if seed != nil {
+		return audit.KeyFrom(seed, name)
+	}
+	return audit.OpenKey(path, name, o.Random)
 }
 
 // targets is where checkpoints go besides the store.

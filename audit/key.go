@@ -55,6 +55,27 @@ func OpenKey(path, name string, random io.Reader) (Key, error) {
 	return parseKey(path, strings.TrimSpace(string(text)))
 }
 
+// KeyFrom is the key for a log of this name that follows from 32 secret bytes, for
+// servers that share a secret in place of a file.
+func KeyFrom(seed []byte, name string) (Key, error) {
+	if len(seed) != ed25519.SeedSize {
+		return Key{}, record.Errorf(record.Internal, "a key of a log follows from %d bytes", ed25519.SeedSize)
+	}
+	public, ok := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	if !ok {
+		return Key{}, record.Errorf(record.Internal, "a key without a public half")
+	}
+	text, err := note.NewEd25519VerifierKey(name, public) // NAME+HASH+KEY
+	if err != nil {
+		return Key{}, record.Because(record.Invalid, err, "a log cannot be called %q", name)
+	}
+	hash := strings.SplitN(text, "+", 3)[1]
+	return parseKey("secret", "PRIVATE+KEY+"+name+"+"+hash+"+"+base64.StdEncoding.EncodeToString(append([]byte{algorithm}, seed...)))
+}
+
+// algorithm is Ed25519's number in a signed note's keys.
+const algorithm = 1
+
 func parseKey(path, text string) (Key, error) {
 	signer, err := note.NewSigner(text)
 	if err != nil {

@@ -255,7 +255,7 @@ func (e *evaluation) mayBeKnown(t *registry.Tool) bool {
 	}
 	probe := *e
 	probe.tool, probe.reasons = t, nil
-	return probe.checkGrant(nil)
+	return probe.checkGrant(context.Background())
 }
 
 // grantCharges are what the call takes of what its run, and each above it, was given.

@@ -41,7 +41,7 @@ func TestDocumented(t *testing.T) {
 		record.EventProposed: `{"source":"witnessed","emission":"emi_1"}`, record.EventModelAnswered: `{"model":{"emitted":[{"tool":"t"}]}}`}
 	var log one
 	for _, kind := range []record.EventKind{record.EventProposed, record.EventAsked, record.EventDenied, record.EventForeign, record.EventReturned,
-		record.EventLate, record.EventThrottled, record.EventAlert, record.EventModelAnswered} {
+		record.EventLate, record.EventThrottled, record.EventAlert, record.EventModelAnswered, record.EventRevocation, record.EventRevocationUndone} {
 		body := bodies[kind]
 		if body == "" {
 			body = `{"code":"not_available"}`
@@ -51,7 +51,8 @@ func TestDocumented(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m := metrics.New(metrics.Options{Records: log, Poll: time.Millisecond, Clock: func() time.Time { return time.Unix(160, 0) },
-		Quarantined: func() int { return 1 }, Generation: func() int64 { return 3 }, Ignored: func() map[string]int64 { return map[string]int64{"header": 4} }})
+		Quarantined: func() int { return 1 }, Generation: func() int64 { return 3 }, Ignored: func() map[string]int64 { return map[string]int64{"header": 4} },
+		Unsealed: func(context.Context) (time.Duration, error) { return 2 * time.Second, nil }, Unpublished: func() time.Duration { return 3 * time.Second }})
 	go m.Run(ctx)
 	read, err := history.Read([]byte(`[{"role":"tool","tool_call_id":"c1","content":"x"}]`), history.Chat, history.Limits{})
 	if err != nil {
@@ -64,7 +65,7 @@ func TestDocumented(t *testing.T) {
 	m.History(read, []history.Finding{{Code: history.CodeOrphanResult, Severity: history.Violation}}, classes)
 
 	var text string
-	for end := time.Now().Add(10 * time.Second); !strings.Contains(text, "placet_emissions_total"); {
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(text, `placet_revocations_total{what="undone"}`); {
 		w := httptest.NewRecorder()
 		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		if text = w.Body.String(); time.Now().After(end) {
@@ -72,7 +73,8 @@ func TestDocumented(t *testing.T) {
 		}
 	}
 	for _, line := range []string{`placet_calls_oldest_seconds{state="unknown"} 60`, `placet_emissions_total{what="emitted"} 1`, `placet_emissions_total{what="matched"} 1`,
-		`placet_approval_mismatches_total 1`, `placet_history_findings_total{code="orphan_result",severity="violation"} 1`, `placet_version_active 3`} {
+		`placet_approval_mismatches_total 1`, `placet_history_findings_total{code="orphan_result",severity="violation"} 1`, `placet_version_active 3`,
+		`placet_log_unsealed_seconds 2`, `placet_log_unpublished_seconds 3`, `placet_revocations_total{what="made"} 1`, `placet_revocations_total{what="undone"} 1`} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("not served: %s", line)
 		}

@@ -183,7 +183,7 @@ func (c revokeShow) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	return p.out(v, func() {
-		p.say("%s, %s, since %s, until %s, by %s: %s", v.Target, where(v), shortTime(v.At), until(v), v.By, v.Reason)
+		p.say("%s: %s, %s, since %s, until %s, by %s: %s", v.ID, v.Target, where(v), shortTime(v.At), until(v), v.By, v.Reason)
 		p.say("Ended: %d calls that waited, %d runs; asked anew: %d questions; ran: %d.", v.Ended, v.Runs, v.Questions, v.Running)
 		p.caught(v)
 	})

@@ -207,7 +207,7 @@ func TestSharesOnlyShow(t *testing.T) {
 	}
 	before := h.records()
 	for _, op := range o.operations() {
-		if !op.owned || op.for_ == "operators" || op.for_ == "persons" || strings.HasPrefix(op.path, "/v1/shares/") && op.method == "GET" {
+		if !op.owned || op.for_ == "operators" || op.for_ == "readers" || op.for_ == "persons" || strings.HasPrefix(op.path, "/v1/shares/") && op.method == "GET" {
 			continue
 		}
 		path := strings.ReplaceAll(op.path, o.share, share)

@@ -110,7 +110,7 @@ func newHouse(t *testing.T, change ...func(*Options)) *house {
 		t.Fatal(err)
 	}
 	o := Options{Boundary: h.boundary, Reader: h.store, Verifier: verifier, Version: "test", Log: log, Clock: h.now,
-		Overrides: snapshot.Overrides, Beat: 10 * time.Millisecond}
+		Overrides: snapshot.Overrides, Beat: 10 * time.Millisecond, Sealed: h.store}
 	for _, f := range change {
 		f(&o)
 	}

@@ -225,7 +225,7 @@ func TestSpecificationIsServed(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
 		t.Fatal(err)
 	}
-	o := things{run: "{id}", call: "{id}", approval: "{id}", transcript: "{id}", share: "{id}", event: "{id}", schedule: "{id}"}
+	o := things{run: "{id}", call: "{id}", approval: "{id}", transcript: "{id}", share: "{id}", event: "{id}", schedule: "{id}", revocation: "{id}"}
 	known := map[string]bool{}
 	for _, op := range o.operations() {
 		path, _, _ := strings.Cut(op.path, "?")

@@ -10,7 +10,9 @@ import (
 )
 
 // things are one of each object, of anna's in acme.
-type things struct{ run, call, approval, binding, transcript, share, event, schedule string }
+type things struct {
+	run, call, approval, binding, transcript, share, event, schedule, revocation string
+}
 
 func (h *house) things() things {
 	h.t.Helper()
@@ -23,6 +25,7 @@ func (h *house) things() things {
 	o.transcript = h.want(h.do(h.anna(), "POST", "/v1/transcripts", talk), 201, "").get("id")
 	o.share = h.want(h.do(h.anna(), "POST", "/v1/shares", `{"transcript":"`+o.transcript+`","issuer":"urn:test","subject":"bert","until":"`+h.soon()+`"}`), 201, "").get("id")
 	o.schedule = h.scheduled(record.RunID(o.run))
+	o.revocation = h.want(h.do(h.login("root", "acme", "platform"), "POST", "/v1/revocations", `{"target":"agent:retired","reason":"r"}`), 200, "").get("id")
 	return o
 }
 
@@ -126,6 +129,10 @@ func (o things) operations() []operation {
 		{"GET", "/v1/observed", "", "readers", false},
 		{"GET", "/v1/alerts", "", "readers", false},
 		{"GET", "/v1/held", "", "readers", false},
+		{"POST", "/v1/revocations", `{"target":"run:` + o.run + `","reason":"r"}`, "operators", true},
+		{"GET", "/v1/revocations", "", "readers", false},
+		{"GET", "/v1/revocations/" + o.revocation, "", "readers", true},
+		{"POST", "/v1/revocations/" + o.revocation + "/undo", `{"reason":"r"}`, "operators", true},
 		{"GET", "/v1/audit/checkpoint", "", "readers", false},
 		{"GET", "/v1/audit/export", "", "readers", false},
 		{"GET", "/v1/events/" + o.event + "/receipt", "", "readers", false},
@@ -210,7 +217,8 @@ func TestRule_I3_OthersObjectsAreNotThere(t *testing.T) {
 	h := newHouse(t)
 	o := h.things()
 	none := things{run: "run_" + strings.Repeat("0", 26), call: "call_" + strings.Repeat("0", 26), approval: "apr_" + strings.Repeat("0", 26), binding: o.binding,
-		transcript: "trn_" + strings.Repeat("0", 26), share: "shr_" + strings.Repeat("0", 26), schedule: "sch_" + strings.Repeat("0", 26)}
+		transcript: "trn_" + strings.Repeat("0", 26), share: "shr_" + strings.Repeat("0", 26), schedule: "sch_" + strings.Repeat("0", 26),
+		revocation: "rev_" + strings.Repeat("0", 26)}
 	theirs, nobodys := o.operations(), none.operations()
 	strangers := map[string]map[string]who{
 		"callers": {"another principal": h.agent("mallory", "acme"), "another tenant": h.agent("anna", "globex"),
@@ -219,6 +227,7 @@ func TestRule_I3_OthersObjectsAreNotThere(t *testing.T) {
 		"operators": {"another tenant": h.login("root", "globex", "platform"), "another tenant's key": h.key("ops_globex")},
 	}
 	strangers["viewers"] = strangers["callers"]
+	strangers["readers"] = map[string]who{"another tenant's reader": h.login("sec", "globex", "security"), "another tenant's key": h.key("ops_globex")}
 	for i, op := range theirs {
 		if !op.owned {
 			continue
