@@ -61,7 +61,7 @@ func TestMoveFromSQLite(t *testing.T) {
 	if r, err := w.call(c.url, anna, "placet_wait", `{"call":"`+q.call+`"}`, ""); err != nil || !strings.Contains(r.body, "done file") {
 		t.Errorf("what was asked before: %+v %v", r, err)
 	}
-	w.desk.ahead.Store(0) // it has them
+	w.desk.ahead.Store(0)                                                                  // it has them
 	w.must(c.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"before"}}`) // a repeat: answered from its record
 	w.must(b.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"after"}}`)
 	if did, want := w.desk.did(), []string{`act {"id":"before"}`, `file {"id":"asked"}`, `act {"id":"after"}`}; !slices.Equal(did, want) {
