@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/placet-dev/placet/store/postgres/pgtest"
 )
@@ -54,11 +55,13 @@ func TestMoveFromSQLite(t *testing.T) {
 
 	w.write("placet.yaml", shared)
 	w.behind = nil
+	w.desk.ahead.Store(int64(6 * time.Second)) // who verifies asks for new keys some seconds after the last time
 	b, c := w.start(), w.start()
 	w.approve(b.url, q)
 	if r, err := w.call(c.url, anna, "placet_wait", `{"call":"`+q.call+`"}`, ""); err != nil || !strings.Contains(r.body, "done file") {
 		t.Errorf("what was asked before: %+v %v", r, err)
 	}
+	w.desk.ahead.Store(0)                                                                  // it has them
 	w.must(c.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"before"}}`) // a repeat: answered from its record
 	w.must(b.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"after"}}`)
 	if did, want := w.desk.did(), []string{`act {"id":"before"}`, `file {"id":"asked"}`, `act {"id":"after"}`}; !slices.Equal(did, want) {

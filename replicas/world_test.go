@@ -60,6 +60,7 @@ type desk struct {
 	began chan string   // a slow call has come
 	ended chan error    // and has ended
 	gate  chan struct{} // lets slow calls go on
+	ahead atomic.Int64  // by how much the clock of its verifier is
 }
 
 func (d *desk) note(line string) {
@@ -172,7 +173,8 @@ func newWorld(t testing.TB) *world {
 	d := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { at.ServeHTTP(rw, r) }))
 	t.Cleanup(func() { d.CloseClientConnections(); d.Close() })
 	// The desk takes the keys of tokens from the balancer: whichever replica that is.
-	tokens, err := verify.New(verify.Options{Issuer: w.balancer.URL, Audience: d.URL, JWKS: w.balancer.URL + verify.KeysPath, Seen: verify.PerProcess(nil)})
+	tokens, err := verify.New(verify.Options{Issuer: w.balancer.URL, Audience: d.URL, JWKS: w.balancer.URL + verify.KeysPath, Seen: verify.PerProcess(nil),
+		Clock: func() time.Time { return time.Now().Add(time.Duration(w.desk.ahead.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}
