@@ -75,7 +75,7 @@ func Move(ctx context.Context, o Options, owner, path string) ([]dispatch.Moved,
 // moveKeys copies what seals passkeys and delegations. A key that is there already and
 // is another one would make them worthless.
 func moveKeys(from, to string) error {
-	for _, kind := range []string{".passkey-key", ".delegation-key"} {
+	for _, kind := range []string{".passkey-key", ".delegation-key", ".log-key"} {
 		key, err := os.ReadFile(from + kind)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

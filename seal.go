@@ -39,7 +39,7 @@ func (o Options) logKey(s secret) (audit.Key, error) {
 		return audit.Key{}, err
 	}
 	if seed != nil {
-		return audit.KeyFrom(seed, name)
+		return audit.KeyFrom(seed, "placet") // whatever the address of the servers is
 	}
 	return audit.OpenKey(path, name, o.Random)
 }
