@@ -72,7 +72,7 @@ func Move(ctx context.Context, o Options, owner, path string) ([]dispatch.Moved,
 	return moved, nil
 }
 
-// moveKeys copies what seals passkeys and delegations. A key that is there already and
+// moveKeys copies what seals the log, passkeys and delegations. A key that is there already and
 // is another one would make them worthless.
 func moveKeys(from, to string) error {
 	for _, kind := range []string{".passkey-key", ".delegation-key", ".log-key"} {
