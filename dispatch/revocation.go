@@ -270,6 +270,9 @@ func (e *evaluation) checkRevoked(ctx context.Context) bool {
 	}
 	names := e.call.Names()
 	names.Tool.Name, names.Tool.Server, names.Tool.Version, names.Credential = e.tool.Name, e.tool.Server, e.tool.Digest, e.server.Credential
+	if id, ok := strings.CutPrefix(e.run.Label, record.SchedulePrefix); ok && e.call.Route == record.RouteSchedule {
+		names.Schedule = id // a read's occurrence does not say it
+	}
 	if rs.ByRun() {
 		if names.Runs, err = e.b.lineOf(ctx, e.run); err != nil {
 			return e.say(record.Reason{Rule: "revocations", Verdict: record.Deny, Code: record.CodeCannotDecide, Private: err.Error()})

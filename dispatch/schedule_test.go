@@ -99,6 +99,26 @@ func TestRule_P4_AScheduleIsPausedWithItsPrincipal(t *testing.T) {
 	}
 }
 
+// What an operator revokes by the schedule's name does not fire, and nothing else stops.
+func TestRule_C3_ARevokedScheduleDoesNotFire(t *testing.T) {
+	absent(t, func(t *testing.T, s *scene, _ *directory, pass func(time.Duration)) {
+		revoked, other := s.schedules("timed", "0 * * * *"), s.schedules("timed", "30 * * * *")
+		pass(61 * time.Minute)
+		pass(time.Minute)
+		s.ran(2) // 12:30 and 13:00
+		s.revoke(dispatch.RevokeOrder{Kind: record.RevokedSchedule, Name: string(revoked.ID)})
+		pass(2 * time.Hour)
+		pass(time.Minute)
+		s.ran(3) // one of the other
+		if now := s.scheduleNow(revoked.ID); now.State != record.SchedulePaused || !strings.Contains(now.Why, "revoked") {
+			t.Errorf("the revoked one is %s, for %q", now.State, now.Why)
+		}
+		if now := s.scheduleNow(other.ID); now.State != record.ScheduleActive {
+			t.Errorf("the other one is %s, for %q", now.State, now.Why)
+		}
+	})
+}
+
 // A firing may ask people, as any call.
 func TestRule_C2_AFiringAsks(t *testing.T) {
 	absent(t, func(t *testing.T, s *scene, d *directory, pass func(time.Duration)) {

@@ -10,6 +10,7 @@ import (
 
 // TestPromise_P7_EveryOperation: the HTTP API, operation by operation.
 func TestPromise_P7_EveryOperation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	rows := operations()
 	w.covers(rows)

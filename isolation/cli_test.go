@@ -13,6 +13,7 @@ import (
 // each command. The doors behind are those of the API; what may differ is what a
 // command prints, asks first and exits with.
 func TestPromise_P7_EveryCommand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	rows := commands()
 	var tested []string

@@ -19,6 +19,7 @@ func (w *world) models() string {
 // TestPromise_P7_EveryProviderPath: the door to model providers, path by path.
 // Another caller's emissions are in the root package's TestRule_G2_WhatCounts.
 func TestPromise_P7_EveryProviderPath(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var rows []row
 	for path, body := range map[string]string{

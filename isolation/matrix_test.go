@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/placet-dev/placet/record"
 )
 
-// total counts the cells of all matrices.
-var total tally
-
-type tally struct{ passed, cells int }
+// total counts the cells of all matrices, which are played side by side.
+var total struct{ passed, cells atomic.Int64 }
 
 // row is one thing that can be asked for, and who may.
 type row struct {
@@ -113,7 +112,7 @@ func (r reply) all() string { return fmt.Sprint(r.status, r.header, r.body) }
 
 // check plays every cell of the rows.
 func check(t *testing.T, w *world, rows []row) {
-	defer func() { t.Logf("isolation: %d/%d", total.passed, total.cells) }()
+	defer func() { t.Logf("isolation: %d/%d", total.passed.Load(), total.cells.Load()) }()
 	for _, r := range rows {
 		t.Run(strings.ReplaceAll(r.name, "/", "_"), func(t *testing.T) {
 			w.t = t
@@ -124,12 +123,12 @@ func check(t *testing.T, w *world, rows []row) {
 				columns = everybody
 			}
 			for n, err := range r.play(w, columns, shared) {
-				total.cells++
+				total.cells.Add(1)
 				if err != nil {
 					t.Errorf("%s, by %s: %v", r.name, columns[n], err)
 					continue
 				}
-				total.passed++
+				total.passed.Add(1)
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 
 // TestPromise_P7_EveryMethod: MCP, both eras, method by method.
 func TestPromise_P7_EveryMethod(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	rows := slices.Concat(modernRows(), sessionRows())
 	var tested []string

@@ -45,8 +45,8 @@ func built(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if total.cells > 0 {
-		fmt.Printf("isolation: %d/%d\n", total.passed, total.cells)
+	if total.cells.Load() > 0 {
+		fmt.Printf("isolation: %d/%d\n", total.passed.Load(), total.cells.Load())
 	}
 	return code
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/placet-dev/placet/canon"
@@ -104,7 +105,12 @@ type Named struct {
 
 // Names is what a call names, as far as its own record says.
 func (c Call) Names(above ...RunID) Named {
-	return Named{Owner: c.Owner, Runs: append([]RunID{c.Run}, above...), Tool: c.Tool}
+	n := Named{Owner: c.Owner, Runs: append([]RunID{c.Run}, above...), Tool: c.Tool}
+	if c.Route == RouteSchedule {
+		firing := strings.TrimPrefix(c.Occurrence, SchedulePrefix)
+		n.Schedule, _, _ = strings.Cut(firing, ":")
+	}
+	return n
 }
 
 // Stops reports whether a call loses its authority by the revocation, while that is
