@@ -24,7 +24,7 @@ func TestTheCommitterFindsByKey(t *testing.T) {
 	defer conn.Close(t.Context())
 	for i, sql := range []string{readRuns, readCalls, readEquals, readApprovals, readAnswers, readCounters, readEffects, readLineages, readStanding,
 		readEmissions, readObjects, readPasskeys, readTaken, readTranscripts, readShares, selectWaiting, selectLive, readFences, readLiveRevocations,
-		updateCalls, settleCalls, updateApproval, touchRun, moveEmission} {
+		updateCalls, settleCalls, updateApproval, touchRuns, moveEmission} {
 		name := fmt.Sprintf("s%d", i)
 		st, err := conn.Prepare(t.Context(), name, sql)
 		if err != nil {

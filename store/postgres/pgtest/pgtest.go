@@ -156,6 +156,9 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
+// Program is one of those that are installed with the server.
+func (s *Server) Program(name string) string { return filepath.Join(s.bin, name) }
+
 // Run starts the process, at first or after [Server.Crash], and waits until it answers.
 func (s *Server) Run() error {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
