@@ -17,13 +17,14 @@ import (
 // was withdrawn: both by numbers of the log.
 type reserved struct {
 	at        map[string]int64
-	withdrawn [][2]int64 // from the revocation to its undoing
+	withdrawn [][2]int64  // from the revocation to its undoing
+	decided   []time.Time // when the server made the change that revokes
 }
 
 func (w *world) reserved() reserved {
 	w.t.Helper()
 	r := reserved{at: map[string]int64{}}
-	rows := pgtest.Shared(w.t).Do(w.t, w.database, `SELECT seq, kind, coalesce(body::json ->> 'idempotency_key', '') FROM placet.events
+	rows := pgtest.Shared(w.t).Do(w.t, w.database, `SELECT seq, kind, coalesce(body::json ->> 'idempotency_key', ''), at FROM placet.events
 		WHERE kind IN ('executing', 'revocation', 'revocation_undone') ORDER BY seq`)
 	for row := range strings.Lines(rows) {
 		cells := strings.Split(strings.TrimSpace(row), "|")
@@ -38,7 +39,11 @@ func (w *world) reserved() reserved {
 			}
 			r.at[cells[2]] = seq
 		case "revocation":
-			r.withdrawn = append(r.withdrawn, [2]int64{seq, 1 << 62})
+			at, err := strconv.ParseInt(cells[3], 10, 64)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			r.withdrawn, r.decided = append(r.withdrawn, [2]int64{seq, 1 << 62}), append(r.decided, time.UnixMicro(at))
 		default:
 			r.withdrawn[len(r.withdrawn)-1][1] = seq
 		}
@@ -123,7 +128,9 @@ runs: {calls_per_run: 1000000, proposals_open: 100000, proposals_open_turn: 1000
 		until(t, "Anna is denied again and again", func() bool { return t.Failed() || denied.Load() >= before+ran })
 		until(t, "Bert is served meanwhile", served)
 		_, last := deeds("anna")
-		t.Logf("from the command's return to the last effect: %s", last.Sub(returned).Round(10*time.Microsecond))
+		decided := w.reserved().decided
+		t.Logf("the last effect came %s after the command returned, and %s after the server decided to revoke",
+			last.Sub(returned).Round(10*time.Microsecond), last.Sub(decided[len(decided)-1]).Round(10*time.Microsecond))
 		operate("revoke", "--undo", id)
 	}
 	until(t, "Anna's run again", more("anna"))

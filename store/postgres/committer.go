@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,38 +15,24 @@ import (
 	"github.com/placet-dev/placet/record"
 )
 
-// committer is one of the goroutines of this process that change the database. Its
+// committer is the one goroutine of this process that changes the database. Its
 // connection belongs to it alone.
 type committer struct {
-	*intake
-	conn *pgx.Conn // nil: there is none yet, or the last one broke
-}
-
-// intake is what the committers of a process share: what is to be changed, and who of
-// them takes the next batch. While one decides, writes and commits, the other gathers
-// and reads: to the database they are like two processes.
-type intake struct {
 	config *pgx.ConnConfig
+	conn   *pgx.Conn // nil: the last one broke
 	log    *slog.Logger
 	origin string // who tells other processes of what is committed
 	batch  int
 	limit  time.Duration // for what is sent at once
-	epoch  atomic.Int64  // of the store when it was opened
+	epoch  int64         // of the store when it was opened
 	pause  func()
 
 	in   chan *request
 	quit chan struct{}
 	done chan struct{}
 	once sync.Once
-
-	turn   sync.Mutex // of the one that gathers and reads
-	held   []*request // taken from in, and for the next batch; with the turn
-	expect int        // how many callers the last batches had; with the turn
+	held []*request // taken from in, and for the next batch
 }
-
-// committers is how many a process has. With one, the database waits while callers make
-// their next changes, and callers wait while it commits.
-const committers = 2
 
 type request struct {
 	prepared
@@ -55,26 +40,18 @@ type request struct {
 	err  error
 }
 
-func newIntake(ctx context.Context, config *pgx.ConnConfig, origin string, o Options) (*intake, error) {
-	i := &intake{config: config, origin: origin, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, pause: o.testOnlyPause,
+func newCommitter(ctx context.Context, config *pgx.ConnConfig, origin string, o Options) (*committer, error) {
+	c := &committer{config: config, origin: origin, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, pause: o.testOnlyPause,
 		in: make(chan *request, o.Batch), quit: make(chan struct{}), done: make(chan struct{})}
-	first := &committer{intake: i}
-	if err := first.connect(ctx); err != nil {
+	if err := c.connect(ctx); err != nil {
 		return nil, err
 	}
-	var epoch int64
-	if err := first.conn.QueryRow(ctx, selectStoreEpoch).Scan(&epoch); err != nil {
-		first.drop()
+	if err := c.conn.QueryRow(ctx, selectStoreEpoch).Scan(&c.epoch); err != nil {
+		c.drop()
 		return nil, err
 	}
-	i.epoch.Store(epoch)
-	var all sync.WaitGroup
-	all.Go(first.loop)
-	for range committers - 1 {
-		all.Go((&committer{intake: i}).loop) // it connects when it is needed
-	}
-	go func() { all.Wait(); close(i.done) }()
-	return i, nil
+	go c.loop()
+	return c, nil
 }
 
 func (c *committer) connect(ctx context.Context) (err error) {
@@ -101,7 +78,7 @@ func (c *committer) drop() {
 
 // apply hands a change over and waits for its commit. A caller that stops waiting
 // does not stop the change: it learns that the outcome is not known.
-func (c *intake) apply(ctx context.Context, p prepared) error {
+func (c *committer) apply(ctx context.Context, p prepared) error {
 	r := &request{prepared: p, done: make(chan error, 1)}
 	select {
 	case c.in <- r:
@@ -128,34 +105,24 @@ func (c *intake) apply(ctx context.Context, p prepared) error {
 func errClosed() error { return record.Errorf(record.Unavailable, "the store is closed") }
 
 func (c *committer) loop() {
-	for batch := c.next(); len(batch) > 0; batch = c.next() {
-		c.commit(batch, sync.OnceFunc(c.turn.Unlock))
-	}
-	c.turn.Unlock()
-	c.drop()
-}
-
-// next takes the turn, and waits for a batch: none is left when the store is closed.
-func (c *committer) next() []*request {
-	c.turn.Lock()
-	batch := c.held
-	c.held = nil
-	if len(batch) == 0 {
-		select {
-		case r := <-c.in:
-			batch = append(batch, r)
-		case <-c.quit:
-			select { // what was handed over before the close is committed
+	defer close(c.done)
+	expect := 0 // how many callers the last batches had
+	for {
+		batch := c.held
+		c.held = nil
+		if len(batch) == 0 {
+			select {
 			case r := <-c.in:
 				batch = append(batch, r)
-			default:
-				return nil
+			case <-c.quit:
+				c.drain()
+				return
 			}
 		}
+		batch = c.gather(batch, expect)
+		expect = (expect + len(batch)) / 2
+		c.commit(batch)
 	}
-	batch = c.gather(batch, c.expect)
-	c.expect = (c.expect + len(batch)) / 2
-	return batch
 }
 
 // patience is the longest that a batch waits for callers who are probably on their
@@ -201,15 +168,26 @@ func (c *committer) gather(batch []*request, expect int) []*request {
 	return now
 }
 
+// drain commits what was handed over before the close.
+func (c *committer) drain() {
+	for {
+		select {
+		case r := <-c.in:
+			c.commit([]*request{r})
+		default:
+			c.drop()
+			return
+		}
+	}
+}
+
 // tries is how often a batch is tried that failed before anything was committed.
 const tries = 4
 
-// commit applies a batch as one transaction and answers everybody in it. pass gives the
-// turn to the next, once.
-func (c *committer) commit(batch []*request, pass func()) {
-	defer pass()
+// commit applies a batch as one transaction and answers everybody in it.
+func (c *committer) commit(batch []*request) {
 	for try := 1; ; try++ {
-		sent, err := c.transaction(batch, pass)
+		sent, err := c.transaction(batch)
 		if err == nil {
 			for _, r := range batch {
 				r.done <- r.err
@@ -227,7 +205,7 @@ func (c *committer) commit(batch []*request, pass func()) {
 			// One of them is one that the database does not take; the others are not to
 			// suffer for it.
 			for _, r := range batch {
-				c.commit([]*request{r}, pass)
+				c.commit([]*request{r})
 			}
 		default:
 			c.fail(batch, err, "the change could not be recorded")
@@ -269,9 +247,9 @@ func again(err error) bool {
 	return server.SeverityUnlocalized != "ERROR"
 }
 
-// transaction runs a batch, and passes the turn when it has read. sent says that COMMIT was sent, so that an error which the
+// transaction runs a batch. sent says that COMMIT was sent, so that an error which the
 // server did not give leaves open what is so.
-func (c *committer) transaction(batch []*request, pass func()) (sent bool, err error) {
+func (c *committer) transaction(batch []*request) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
 	defer cancel()
 	if c.conn == nil || c.conn.IsClosed() {
@@ -285,7 +263,7 @@ func (c *committer) transaction(batch []*request, pass func()) (sent bool, err e
 		}
 	}()
 	want, truth := newWants(), newTruth()
-	truth.own = c.epoch.Load()
+	truth.own = c.epoch
 	for _, r := range batch {
 		r.err = nil
 		want.add(r.facts)
@@ -314,9 +292,6 @@ func (c *committer) transaction(batch []*request, pass func()) (sent bool, err e
 			break
 		}
 	}
-	if !want.recovers { // the other one begins in the new epoch
-		pass()
-	}
 	if c.pause != nil {
 		c.pause()
 	}
@@ -337,7 +312,7 @@ func (c *committer) transaction(batch []*request, pass func()) (sent bool, err e
 	if err := c.conn.SendBatch(ctx, b).Close(); err != nil {
 		return true, err
 	}
-	c.epoch.Store(truth.own)
+	c.epoch = truth.own
 	return true, nil
 }
 
@@ -442,7 +417,7 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 	return parts, &pgx.Batch{}, nil
 }
 
-func (c *intake) close() error {
+func (c *committer) close() error {
 	c.once.Do(func() { close(c.quit) })
 	<-c.done
 	return nil

@@ -3,7 +3,7 @@
 //
 // It promises what dispatch.Store asks: a nil from Apply means that COMMIT was
 // answered, a *record.Refusal that nothing was written, and any other error that it
-// is not known. Each process has two committers. One takes what is waiting as one
+// is not known. Each process has one committer. It takes what is waiting as one
 // transaction in two round trips: the first takes every lock of the batch, in the
 // order of rule C3, and reads what its changes rest on; the second writes and
 // commits. In between the changes are decided here, by the same arithmetic as on
@@ -11,10 +11,7 @@
 // was never written. Every write names what it expects to find, so that something
 // that went around the locks fails the batch and not a promise.
 //
-// While one of them decides, writes and commits, the other gathers and reads. They keep
-// nothing from one another that two processes would not.
-//
-// A committer runs under its own context (rule J1). What failed before COMMIT was
+// The committer runs under its own context (rule J1). What failed before COMMIT was
 // sent is tried again; where the answer to COMMIT is lost, it is not known, and is
 // not. Nothing that another replica may change is kept in memory.
 //

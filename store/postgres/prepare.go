@@ -9,7 +9,7 @@ import (
 )
 
 // prepared is a change with its rows made ready. Callers do it, in parallel: a
-// committer has no time for encoding.
+// process has one committer, and no time for encoding in it.
 type prepared struct {
 	facts record.Facts
 	call  []any // the columns of the call's insert or update

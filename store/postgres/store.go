@@ -34,7 +34,7 @@ type Options struct {
 	Poll      time.Duration // how often who waits looks while other processes cannot be heard; 0 is 1 s, and ten times that while they can
 	Random    io.Reader     // nil: crypto/rand
 
-	// testOnlyPause, when set, is called by a committer between what it read for a
+	// testOnlyPause, when set, is called by the committer between what it read for a
 	// batch and what it writes.
 	testOnlyPause func()
 	// testOnlySteps are migrations behind those that are there: a newer program's.
@@ -70,7 +70,7 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	log       *slog.Logger
 	readers   *pgxpool.Pool
-	committer *intake
+	committer *committer
 	revoked   revokedCache
 	broken    chan struct{}
 	waiting   *pgx.ConnConfig // of connections that listen, or hold a lock
@@ -83,7 +83,7 @@ type Store struct {
 }
 
 // Open connects with a connection string, brings the schema to its newest version
-// where the role may do that, and starts the committers. A role of least privilege
+// where the role may do that, and starts the committer. A role of least privilege
 // finds the schema ready, made by [Migrate].
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	o = o.withDefaults()
@@ -103,7 +103,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	s := &Store{log: o.Log, readers: pool, broken: make(chan struct{}), schema: schema, waiting: config.Copy(), poll: o.Poll}
 	session(s.waiting, o)
 	if s.origin, err = newOrigin(o.Random); err == nil {
-		s.committer, err = newIntake(ctx, writing(config, o), s.origin, o)
+		s.committer, err = newCommitter(ctx, writing(config, o), s.origin, o)
 	}
 	if err != nil {
 		pool.Close()
@@ -141,7 +141,7 @@ func readers(ctx context.Context, dsn string, o Options) (*pgxpool.Pool, error) 
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// writing are a committer's settings. It finds all by key: a plan that reads a
+// writing are the committer's settings. It finds all by key: a plan that reads a
 // whole table, made while that was small, is never wanted.
 func writing(config *pgx.ConnConfig, o Options) *pgx.ConnConfig {
 	c := config.Copy()
@@ -173,7 +173,7 @@ func (s *Store) Apply(ctx context.Context, c record.Change) error {
 // wrong, and goes on when the database does.
 func (s *Store) Broken() <-chan struct{} { return s.broken }
 
-// Close stops the committers after what is waiting, and ends the connections.
+// Close stops the committer after what is waiting, and ends the connections.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.closed = s.committer.close()
