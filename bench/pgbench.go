@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,11 +105,7 @@ var literal = strings.NewReplacer(`\`, `\\`, `'`, `''`, `:`, `\x3A`)
 
 // insertsOf are the statements that insert the rows of the newest call, one for each table.
 func insertsOf(ctx context.Context, dsn string) ([]string, error) {
-	at, err := url.Parse(dsn)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := pgx.Connect(ctx, at.String())
+	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
