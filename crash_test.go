@@ -264,6 +264,8 @@ func (c *crashing) ask(who, method, path, body string, out any) int {
 	for {
 		status, text, err := c.send(ctx, who, method, path, body)
 		switch {
+		case c.t.Failed():
+			return 0 // the server does not come back
 		case ctx.Err() != nil:
 			c.t.Errorf("%s %s: nobody answers: %v", method, path, err)
 			return 0
