@@ -227,7 +227,7 @@ func (q *queueing) settles(call, when string) (v queuedCall) {
 			q.pass(2 * time.Minute)
 		} else if v.Again != nil {
 			if wait := time.Until(v.Again.Add(-q.ahead)); wait > 0 {
-				q.pass(wait + time.Second)
+				q.pass(wait + 11*time.Second) // a process leaves alone for ten what a silent issuer held back
 			}
 		}
 		return false
