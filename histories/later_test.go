@@ -10,7 +10,8 @@ import (
 // queued is a call that is left to the server's clock: it runs once a person said yes
 // and its run may go on without its caller. Beside each call there was another one in
 // the queue, which would have needed no person, and which its user canceled; the
-// histories of this route show that one as if it still waited.
+// histories of this route show that one as if it still waited. An outcome that is not
+// known is one that the queue will try again by itself, with the same key.
 type queued struct{ direct }
 
 func (r *queued) start(c *cell, what string) answer {
@@ -55,7 +56,9 @@ func (r *queued) up(c *cell, who, call, what string) {
 // scheduled is a tool that is called every minute, and asks a person each time. The call
 // of the first firing is the one that stays legitimate. With each history that is
 // handed in a minute passes, so that what a client is said to have agreed to meets
-// another firing.
+// another firing: a completed call is replayed by the schedule itself, and an older
+// schema is what its next firing finds. A client cannot open a schedule's run; those that
+// it resumes and imports for are plain ones.
 type scheduled struct{ direct }
 
 func (r *scheduled) start(c *cell, what string) answer {
@@ -178,7 +181,8 @@ func (r *scheduled) over(c *cell) {
 }
 
 // child is a sub-agent: the user's agent opens a run below its own with placet_delegate,
-// gives it less than it has, and an agent with a credential of its own acts there.
+// gives it less than it has, and an agent with a credential of its own acts there. What
+// is moved, is moved to the agent above and to the run of another sub-agent.
 type child struct{ direct }
 
 func (r *child) above(c *cell) string { return c.user() + "/bot" }
