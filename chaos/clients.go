@@ -45,6 +45,12 @@ type seen struct {
 	who  string
 }
 
+// planted is a call that waits when a backup is made.
+type planted struct {
+	intent
+	answer
+}
+
 // asked is a question that somebody has seen.
 type asked struct {
 	question record.ApprovalID
@@ -63,6 +69,9 @@ type crowd struct {
 	calls []seen
 	asked []asked
 	timed int                // schedules that were made
+
+	planted []planted // by whoever makes backups, alone
+
 	life  context.Context    // of what callers do at the moment
 	drop  context.CancelFunc // ends it
 
@@ -388,12 +397,61 @@ func (c *crowd) noMore(ctx context.Context, chance *rand.Rand) {
 	}
 }
 
+// plant has calls wait, so that a backup finds them: some that people were asked about and
+// have answered, and some that are queued and wait for their agent. use has them run.
+func (c *crowd) plant(ctx context.Context, chance *rand.Rand) {
+	for k := range 12 {
+		c.mu.Lock()
+		c.next++
+		i := intent{n: c.next, kind: "wire"}
+		c.mu.Unlock()
+		if k%3 == 0 {
+			i.kind = "once"
+		}
+		i.who = fmt.Sprintf("waiting-%d", i.n)
+		var a answer
+		body := fmt.Sprintf(`{"tool":%q,"arguments":{"n":%d}}`, i.kind, i.n)
+		if !c.patiently(ctx, chance, i.who, http.MethodPost, "/v1/calls", nil, []byte(body), &a) {
+			return
+		}
+		c.planted = append(c.planted, planted{i, a})
+	}
+	for _, p := range c.planted {
+		for end := time.Now().Add(10 * time.Second); p.Approval != "" && time.Now().Before(end) && ctx.Err() == nil; rest(ctx, 50*time.Millisecond) {
+			var q struct{ State record.ApprovalState }
+			if c.patiently(ctx, chance, "lena", http.MethodGet, "/v1/approvals/"+string(p.Approval), nil, nil, &q) && q.State != record.ApprovalAwaits {
+				break
+			}
+		}
+	}
+}
+
+// use has what was planted run.
+func (c *crowd) use(ctx context.Context, chance *rand.Rand) (ran int) {
+	for _, p := range c.planted {
+		a := p.answer
+		for end := time.Now().Add(10 * time.Second); a.State.Waiting() && time.Now().Before(end) && ctx.Err() == nil; {
+			c.patiently(ctx, chance, p.who, http.MethodPost, "/v1/calls/"+string(a.Call)+"/dispatch?wait=3", nil, nil, &a)
+		}
+		c.mu.Lock()
+		c.told = append(c.told, said{p.intent, []record.State{a.State}, false})
+		c.mu.Unlock()
+		if a.State == record.Succeeded {
+			ran++
+		}
+	}
+	return ran
+}
+
 // haunt asks for everything that is known from before a restore: each call is to go on,
 // and each question is answered with a yes. It returns how many of both.
 func (c *crowd) haunt(ctx context.Context, chance *rand.Rand) (calls, questions int) {
 	c.mu.Lock()
 	known, put := slices.Clone(c.calls[max(0, len(c.calls)-200):]), slices.Clone(c.asked[max(0, len(c.asked)-50):])
 	c.mu.Unlock()
+	for _, p := range c.planted {
+		known = append(known, seen{p.Call, p.who})
+	}
 	var ignored any
 	for _, q := range put {
 		c.patiently(ctx, chance, q.who, http.MethodPost, "/v1/approvals/"+string(q.question)+"/approve", nil, []byte(`{"binding":"`+q.binding+`"}`), &ignored)

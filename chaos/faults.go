@@ -176,7 +176,7 @@ func (d *director) history(ctx context.Context, others *sync.WaitGroup) error {
 		case !d.restores:
 		case !d.passed[s.name+" backup"] && d.died() >= d.kills/3:
 			d.passed[s.name+" backup"] = true
-			if err := s.backup(ctx); err != nil {
+			if err := s.backup(ctx, rand.New(rand.NewPCG(uint64(d.n(1<<30)), 7))); err != nil {
 				return err
 			}
 			d.count("backup")

@@ -310,8 +310,8 @@ func (v *verdict) side(ctx context.Context, c *crowd, whole bool, chance *rand.R
 			s.name, used["later"]+used["once"], len(dead), c.timed, l.fired, used["chime"], used["here"], l.revoked, s.past.sealed, l.events, s.past.proofs)
 	}
 	if lost != nil {
-		line += fmt.Sprintf("\nchaos: side=%s restored: %d events of the lost store, %d of the one in its place were there before; %d calls and %d questions of before were asked for again",
-			s.name, lost.events, l.before, s.past.calls, s.past.asked)
+		line += fmt.Sprintf("\nchaos: side=%s restored: %d events of the lost store, %d of the one in its place were there before, with calls waiting of which %d had run; %d calls and %d questions of before were asked for again",
+			s.name, lost.events, l.before, s.past.used, s.past.calls, s.past.asked)
 	}
 	return line, nil
 }
@@ -336,6 +336,9 @@ func (v *verdict) lost(ctx context.Context, s *side, after *log, effects map[str
 	l, err := v.readLog(ctx, s.name, store)
 	if err == nil {
 		_, err = v.ends(ctx, s.name+" (lost)", store, reckoning{log: l, other: after, effects: effects})
+	}
+	if s.past.used == 0 {
+		v.add("%s: nothing ran that the backup had waiting", s.name)
 	}
 	if l != nil && l.events <= after.before {
 		v.add("%s: nothing was lost: %d events, and %d before the new epoch", s.name, l.events, after.before)

@@ -24,6 +24,7 @@ type past struct {
 	found    []string // what must not be
 	sealed   int64    // events in the newest export that verified
 	proofs   int      // exports that verified, or were refused as they must be
+	used     int      // calls that the backup has waiting, and that ran
 	calls    int      // of before, asked for again afterwards
 	asked    int      // questions of before, answered again
 }
@@ -32,8 +33,10 @@ func (p *past) add(format string, args ...any) {
 	p.found = append(p.found, fmt.Sprintf(format, args...))
 }
 
-// backup copies the store while its servers work, and exports the log of that time.
-func (s *side) backup(ctx context.Context) error {
+// backup copies the store while its servers work and calls wait that run a moment later, and
+// exports the log of that time.
+func (s *side) backup(ctx context.Context, chance *rand.Rand) error {
+	s.crowd.plant(ctx, chance)
 	copied := func() error {
 		if s.database == nil {
 			_, err := s.says(ctx, "backup", "--config", s.replicas[0].config, "--to", s.file("backup.db"))
@@ -53,7 +56,7 @@ func (s *side) backup(ctx context.Context) error {
 	if err := s.export(ctx, "backup.jsonl"); err != nil {
 		return err
 	}
-	s.past.backed = true
+	s.past.backed, s.past.used = true, s.crowd.use(ctx, chance)
 	return nil
 }
 
