@@ -148,6 +148,9 @@ func New(settings ...string) (*Server, error) {
 	return s, nil
 }
 
+// Command is one of PostgreSQL's own programs, of the server's version.
+func (s *Server) Command(name string, args ...string) *exec.Cmd { return s.command(name, args...) }
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
