@@ -419,7 +419,7 @@ func (c *crowd) plant(ctx context.Context, chance *rand.Rand) {
 	for _, p := range c.planted {
 		for end := time.Now().Add(10 * time.Second); p.Approval != "" && time.Now().Before(end) && ctx.Err() == nil; rest(ctx, 50*time.Millisecond) {
 			var q struct{ State record.ApprovalState }
-			if c.patiently(ctx, chance, "lena", http.MethodGet, "/v1/approvals/"+string(p.Approval), nil, nil, &q) && q.State != record.ApprovalAwaits {
+			if c.patiently(ctx, chance, "lena", http.MethodGet, "/v1/approvals/"+string(p.Approval), nil, nil, &q) && q.State != record.Pending {
 				break
 			}
 		}
