@@ -228,13 +228,13 @@ func openPostgres(ctx context.Context, dir, program string, tools *toolServer) (
 		return nil, err
 	}
 	s := &side{name: "postgres", dir: filepath.Join(dir, "postgres"), program: program, database: server}
-	s.env = []string{"CHAOS_STORE=" + server.DSN("placet", "chaos"), "CHAOS_OWNER=" + server.DSN("owner", "chaos")}
+	s.env = []string{"CHAOS_STORE=" + server.DSN("placet", "chaos"), "CHAOS_OWNER=" + server.DSN("owner", "chaos"), "CHAOS_SHARED=what the three servers share in this run"}
 	for _, q := range [][2]string{{"postgres", "CREATE DATABASE chaos"}, {"chaos", "CREATE ROLE placet LOGIN PASSWORD 's3cret-placet'"}} {
 		if _, err := server.Query(q[0], q[1]); err != nil {
 			return s, err
 		}
 	}
-	if err := s.prepare(ctx, tools, "env:CHAOS_STORE\nkeys: keys", 3); err != nil {
+	if err := s.prepare(ctx, tools, "env:CHAOS_STORE\nkeys: keys\nsecret: env:CHAOS_SHARED", 3); err != nil {
 		return s, err
 	}
 	_, err = s.placet(ctx, "migrate", "--owner", "env:CHAOS_OWNER", "--config", s.replicas[0].config)
