@@ -182,7 +182,7 @@ func TestAHungDatabaseIsNotBelieved(t *testing.T) {
 		if record.KindOf(err) != record.Unavailable || !strings.Contains(err.Error(), c.told) {
 			t.Errorf("%s: %v", c.where, err)
 		}
-		if took := time.Since(began); took < statement || took > 10*statement {
+		if took := time.Since(began); took < statement || took > 40*statement {
 			t.Errorf("%s: told after %s", c.where, took)
 		}
 		if got := log.count("a batch failed"); got != n+1 || log.count(c.sent) != n+1 {
@@ -209,7 +209,7 @@ func stops() (pause func(), at, on chan struct{}) {
 // as long as the server lets it, and fails nobody. When it wakes it has lost what it
 // did, and decides anew: of two who want one call one has it.
 func TestAPausedReplicaKeepsOthersWaitingBriefly(t *testing.T) {
-	const idle, lock = 500 * time.Millisecond, 10 * time.Second
+	const idle, lock = 2 * time.Second, 10 * time.Second
 	for name, blind := range map[string]bool{"it knows when it wakes": false, "it believes that no time has passed": true} {
 		t.Run(name, func(t *testing.T) {
 			dsn, _, _ := runtimeRole(t)
