@@ -68,12 +68,12 @@ type crowd struct {
 	told  []said
 	calls []seen
 	asked []asked
-	timed int                // schedules that were made
+	timed int // schedules that were made
 
 	planted []planted // by whoever makes backups, alone
 
-	life  context.Context    // of what callers do at the moment
-	drop  context.CancelFunc // ends it
+	life context.Context    // of what callers do at the moment
+	drop context.CancelFunc // ends it
 
 	open    sync.RWMutex  // held by whoever asks for something
 	stop    chan struct{} // closed: nobody begins anything more
