@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -203,7 +204,8 @@ func (w *writer) revoke(m record.RevocationMove) error {
 		if err := w.catch(m, &r.Caught); err != nil {
 			return err
 		}
-		rs.List = append(rs.List, r)
+		at, _ := slices.BinarySearchFunc(rs.List, r.ID, func(old record.Revocation, id record.RevocationID) int { return cmp.Compare(old.ID, id) })
+		rs.List = slices.Insert(rs.List, at, r) // in the order in which they are read from the file
 	}
 	w.freshRevoked[r.Tenant] = rs
 	if err := w.run(expireRevocations, r.Tenant, micro(r.At)); err != nil {

@@ -50,7 +50,7 @@ func (c *runCache) live(owner record.Owner, label string) (record.Run, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	r, ok := c.byID[c.latest[labelKey{owner, label}]]
-	return r, ok && r.Live()
+	return r, ok && r.Live() && r.Owner == owner
 }
 
 func (c *runCache) put(k runKey, r record.Run) {
@@ -65,11 +65,22 @@ func (c *runCache) put(k runKey, r record.Run) {
 		return
 	}
 	l := labelKey{r.Owner, r.Label}
-	if have, ok := c.byID[c.latest[l]]; !r.Live() || (ok && have.Opened.After(r.Opened)) {
-		if c.latest[l] == k {
+	have, known := c.byID[c.latest[l]]
+	switch {
+	case c.latest[l] == k:
+		if !r.Live() {
 			delete(c.latest, l)
 		}
 		return
+	case !r.Live(), known && !opensLater(r, have):
+		return
+	case !known && r.Version > 1: // one that was not looked at since the start may be later: the file knows
+		return
 	}
 	c.latest[l] = k
+}
+
+// opensLater is the order in which the file is asked.
+func opensLater(a, b record.Run) bool {
+	return a.Opened.After(b.Opened) || a.Opened.Equal(b.Opened) && a.ID > b.ID
 }
