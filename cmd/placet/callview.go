@@ -95,6 +95,9 @@ func (p *program) callFields(v api.CallView) {
 	p.field("look-up for", string(v.Supports))
 	p.effect(v.Effect)
 	p.field("arguments", string(v.Arguments))
+	if r := v.Redacted; r != nil {
+		p.field("redacted", "at "+shortTime(r.At)+": "+strings.Join(r.What, ", ")+" ("+r.Why+")")
+	}
 	p.field("principal", v.Principal.String())
 	p.field("agent", string(v.Agent))
 	p.field("purpose", quoted(v.Purpose))
