@@ -93,7 +93,7 @@ func (b *Boundary) lapse(ctx context.Context, l Loaded, now time.Time) error {
 		return err
 	}
 	if l.Call.State.Terminal() {
-		change, err := record.Outlived(l.Call, now)
+		change, err := record.Outlived(l.Call, l.Approval, now)
 		if err != nil {
 			return err
 		}

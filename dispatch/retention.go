@@ -38,7 +38,7 @@ func (b *Boundary) RedactCall(ctx context.Context, o identity.Operator, tenant r
 	if err != nil {
 		return record.Call{}, err
 	}
-	change, err := record.RedactCall(l.Call, why, record.Who{Workload: o.Name()}, o.Name(), b.clock())
+	change, err := record.RedactCall(l.Call, l.Approval, why, record.Who{Workload: o.Name()}, o.Name(), b.clock())
 	if err == nil {
 		err = b.apply(ctx, change)
 	}

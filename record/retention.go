@@ -84,8 +84,9 @@ func (c Call) ends() time.Time {
 	return out
 }
 
-// Outlived takes from an ended call what its retention does not keep any longer.
-func Outlived(c Call, at time.Time) (Change, error) {
+// Outlived takes from an ended call what its retention does not keep any longer. q is its
+// question, if it had one.
+func Outlived(c Call, q *Approval, at time.Time) (Change, error) {
 	if due := c.ends(); due.IsZero() || at.Before(due) {
 		return Change{}, Errorf(Conflict, "nothing of the call is to be redacted now")
 	}
@@ -93,23 +94,23 @@ func Outlived(c Call, at time.Time) (Change, error) {
 	if over := c.Changed.Add(max(c.Retention.For, redactAfter)); c.Retention.For > 0 && !at.Before(over) {
 		all, why = true, "retention: "+c.Retention.For.String()
 	}
-	return redacted(c, all, why, Who{System: "clock"}, "clock", at)
+	return redacted(c, q, all, why, Who{System: "clock"}, "clock", at)
 }
 
 // RedactCall takes the content of an ended call out of the record, for good: arguments,
 // what approvers were shown of them, and the result. Its digests stay in its row, since
 // equal calls are found by them; its salt goes, so that events tell nothing of it.
-func RedactCall(c Call, why string, who Who, by string, at time.Time) (Change, error) {
+func RedactCall(c Call, q *Approval, why string, who Who, by string, at time.Time) (Change, error) {
 	if !c.State.Terminal() {
 		return Change{}, Errorf(Conflict, "the call is %s; only one that has ended is redacted", c.State)
 	}
 	if c.Redacted != nil && c.Redacted.All {
 		return Change{}, Errorf(Conflict, "the call was redacted on %s", c.Redacted.At.UTC().Format(time.RFC3339))
 	}
-	return redacted(c, true, why, who, by, at)
+	return redacted(c, q, true, why, who, by, at)
 }
 
-func redacted(c Call, all bool, why string, who Who, by string, at time.Time) (Change, error) {
+func redacted(c Call, q *Approval, all bool, why string, who Who, by string, at time.Time) (Change, error) {
 	after := c
 	after.Version++
 	r := Redaction{At: at, By: by, Why: why, All: all}
@@ -132,7 +133,7 @@ func redacted(c Call, all bool, why string, who Who, by string, at time.Time) (C
 	took("input", len(c.Input) > 0)
 	took("effect", c.EffectText != "")
 	took("purpose", c.Purpose != "")
-	took("preview", c.Decision.Rule != nil && !c.Decision.Rule.Preview.IsZero() && c.Redacted == nil)
+	took("preview", q != nil && q.Preview != nil)
 	took("salt", len(c.Salt) > 0)
 	after.Input, after.EffectText, after.Purpose, after.Salt = nil, "", "", nil
 	if o := c.Outcome; o != nil && all {

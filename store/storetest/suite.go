@@ -80,6 +80,7 @@ func Run(t *testing.T, open Open) {
 		"Recovery":         recovery,
 		"Queue":            queue,
 		"Schedules":        schedules,
+		"Retention":        retention,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
