@@ -281,6 +281,10 @@ func (s sheet) changed(c api.ChangedView) {
 		used = ", which has not run"
 	}
 	s.line("changed", "since the yes of "+shortTime(c.At)+used)
+	if c.Redacted {
+		s.line("", "  its arguments were redacted, so that nothing is compared")
+		return
+	}
 	for _, r := range c.Rows {
 		old, now := "not there", "not there"
 		if r.Old != nil {

@@ -120,7 +120,7 @@ func openWriter(path string, busy time.Duration) (*sqlite.Conn, error) {
 	}
 	conn.SetBusyTimeout(busy)
 	for _, pragma := range []string{"PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -32000",
-		"PRAGMA wal_autocheckpoint = 4000"} {
+		"PRAGMA wal_autocheckpoint = 4000", "PRAGMA secure_delete = ON"} {
 		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
