@@ -77,6 +77,9 @@ func (d *dying) Apply(ctx context.Context, c record.Change) error {
 		kinds = append(kinds, string(e.Kind))
 	}
 	slices.Sort(kinds)
+	if m := c.Facts().Call; m != nil {
+		_ = os.WriteFile(filepath.Join(d.dir, "attempt"), []byte(strconv.Itoa(m.After.Attempt)), 0o600)
+	}
 	_ = os.WriteFile(filepath.Join(d.dir, "point"), []byte(strings.Join(kinds, " ")), 0o600) // a point without a name fails the test
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -96,15 +99,17 @@ func crashServer(role []string) error {
 	if err != nil {
 		return err
 	}
-	issuer, err := identity.LoadLocal(filepath.Join(dir, "issuer.json"), rand.Reader, time.Now)
-	if err != nil {
-		return err
-	}
 	store := &dying{dir: dir}
-	p, err := Open(ctx, Options{Config: c, Local: issuer, Tools: []Tool{crashTool(dir, role[1])}, testOnlyStore: func(s dispatch.Store) dispatch.Store {
+	o := Options{Config: c, Tools: append(queueTools(dir), crashTool(dir, role[1])), Clock: crashClock(dir), testOnlyStore: func(s dispatch.Store) dispatch.Store {
 		store.Store = s
 		return store
-	}})
+	}}
+	if len(c.Issuers) == 0 {
+		if o.Local, err = identity.LoadLocal(filepath.Join(dir, "issuer.json"), rand.Reader, time.Now); err != nil {
+			return err
+		}
+	}
+	p, err := Open(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -259,6 +264,8 @@ func (c *crashing) ask(who, method, path, body string, out any) int {
 	for {
 		status, text, err := c.send(ctx, who, method, path, body)
 		switch {
+		case c.t.Failed():
+			return 0 // the server does not come back
 		case ctx.Err() != nil:
 			c.t.Errorf("%s %s: nobody answers: %v", method, path, err)
 			return 0

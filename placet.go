@@ -169,9 +169,6 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 	if p.signer, err = o.openSigner(p.secret); err != nil {
 		return nil, err
 	}
-	if err = p.openSealer(ctx); err != nil {
-		return nil, err
-	}
 	if p.passkeys, err = o.openPasskeys(p.secret); err != nil {
 		return nil, err
 	}
@@ -182,6 +179,9 @@ func Open(ctx context.Context, o Options) (_ *Placet, err error) {
 		return nil, err
 	}
 	if err = p.agree(ctx); err != nil {
+		return nil, err
+	}
+	if err = p.openSealer(ctx); err != nil {
 		return nil, err
 	}
 	handlers, err := o.handlers()

@@ -497,15 +497,16 @@ func TestRule_B4_AChildRunDoesNotOutliveItsTime(t *testing.T) {
 	if l := f.state(held); l.Call.Expires.After(f.child.Grant.Until) || l.Approval.Expires.After(f.child.Grant.Until) {
 		t.Fatalf("it waits until %s, and its question until %s", l.Call.Expires, l.Approval.Expires)
 	}
+	f.clock.pass(time.Hour - time.Second)
 	go f.Do(f.ctx, dispatch.Proposal{Caller: f.caller(helper), Run: f.child.ID, Tool: "send", Arguments: []byte(`{"order":"slow"}`)})
 	<-started
-	f.clock.pass(time.Hour)
+	f.clock.pass(time.Second) // the attempt's own lease goes on
 	work, stop := context.WithCancel(f.ctx)
 	done := make(chan struct{})
 	go func() { f.Work(work); close(done) }()
 	select {
 	case <-stopped:
-	case <-time.After(time.Minute):
+	case <-time.After(10 * time.Second): // the tool's own time is 20 s
 		t.Fatal("it was not asked to stop")
 	}
 	stop()

@@ -1,12 +1,15 @@
 package histories_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,16 +20,20 @@ import (
 	"github.com/placet-dev/placet/identity"
 	"github.com/placet-dev/placet/issuer"
 	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/tool/local"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
 )
 
 // course is the world of the matrix: the tools of the rows, two that a framework
-// runs itself, a model behind the server's door, and an issuer that knows who is a member.
+// runs itself, those that run later, a model behind the server's door, and an issuer that
+// knows who is a member.
 type course struct {
 	*world
 	provider *llmtest.Provider
 	members  []string
-	earlier  bool // the tools have their older schema
+	earlier  bool            // the tools have their older schema
+	keeper   string          // the run of a user who is no part of any cell
+	keys     map[string]bool // that a tool has seen which honours them
 }
 
 const courseSettings = `version: 1
@@ -54,7 +61,7 @@ const (
 
 func newCourse(t *testing.T, members []string) *course {
 	t.Helper()
-	w := &course{provider: &llmtest.Provider{}, members: members}
+	w := &course{provider: &llmtest.Provider{}, members: append(slices.Clone(members), "keeper"), keys: map[string]bool{}}
 	upstream := httptest.NewServer(w.provider)
 	t.Cleanup(func() { upstream.CloseClientConnections(); upstream.Close() })
 	w.world = &world{}
@@ -70,23 +77,75 @@ func newCourse(t *testing.T, members []string) *course {
 		o.LookupEnv = func(string) (string, bool) { return "sk-of-the-operator", true }
 		o.Tools = w.changed(o.Tools)
 	})
+	var run struct{ ID string }
+	status, text, err := w.send(t.Context(), w.token("keeper", false), http.MethodPost, "/v1/runs", "{}")
+	if err != nil || json.Unmarshal(text, &run) != nil || run.ID == "" {
+		t.Fatalf("no run: %d %s %v", status, text, err)
+	}
+	w.keeper = run.ID
 	return w
 }
 
-// changed are the tools of the rows with the schema of the time, and one that runs
-// without a question when a model was seen to emit it.
+// changed are the tools of the rows with the schema of the time, and some like them: one
+// that runs without a question when a model was seen to emit it, those that are left to
+// the queue, and those that may be scheduled.
 func (w *course) changed(tools []placet.Tool) []placet.Tool {
+	like := func(t placet.Tool, name string, change func(*placet.Tool)) {
+		t.Name = name
+		change(&t)
+		tools = append(tools, t)
+	}
+	honoured := registry.RetryIdempotent
+	queue := func(t *placet.Tool) { t.Entry.Dispatch = registry.DispatchQueued }
+	schedule := func(t *placet.Tool) { t.Entry.Schedules = registry.SchedulesAllowed }
 	for n := range tools {
 		if w.earlier && string(tools[n].InputSchema) == presentSchema {
 			tools[n].InputSchema = json.RawMessage(earlierSchema)
 		}
-		if tools[n].Name == "note" {
-			erase := tools[n]
-			erase.Name, erase.Entry.Sources = "erase", []registry.SourceName{"witnessed"}
-			tools = append(tools, erase)
+		switch t := tools[n]; t.Name {
+		case "note":
+			like(t, "erase", func(t *placet.Tool) { t.Entry.Sources = []registry.SourceName{"witnessed"} })
+			like(t, "later_note", queue)
+		case "send":
+			like(t, "later", queue)
+			like(t, "daily", schedule)
+		case "breaks":
+			like(t, "later_breaks", func(t *placet.Tool) { queue(t); t.Entry.Retry, t.Handler = &honoured, w.honours() })
+			like(t, "daily_breaks", schedule)
 		}
 	}
 	return tools
+}
+
+// honours is a server that does a call once for each idempotency key, and whose first
+// answer is lost.
+func (w *course) honours() local.Handler {
+	return func(_ context.Context, c local.Call) (json.RawMessage, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.keys[c.Key] {
+			return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
+		}
+		w.keys[c.Key] = true
+		w.lines = append(w.lines, c.Tool+" "+string(c.Arguments))
+		return nil, errors.New("the connection was lost")
+	}
+}
+
+// pass lets time go by at the server. Its clock would notice within half a minute; a
+// change of somebody's run wakes it.
+func (w *course) pass(d time.Duration) {
+	w.t.Helper()
+	w.ahead.Add(int64(d))
+	status, text, err := w.send(context.Background(), w.token("keeper", false), http.MethodPost, "/v1/runs/"+w.keeper+"/delegation", w.until())
+	if err != nil || status != http.StatusOK {
+		w.t.Fatalf("the server's clock was not woken: %d %s %v", status, text, err)
+	}
+}
+
+// until is the body of a request for a delegation of an hour.
+func (w *course) until() string {
+	return `{"until":"` + w.now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
 }
 
 func (w *course) write(name, text string) {
@@ -191,8 +250,8 @@ func (w *course) ask(c *cell, who, path, body string) (int, []byte) {
 func (w *course) tell(c *cell, h transcript) {
 	c.t.Helper()
 	for path, read := range map[string]bool{
-		"/v1/transcripts?format=openai-chat":                true, // its importer's own
-		"/v1/history/check?format=openai-chat&run=" + c.run: c.who == c.own,
+		"/v1/transcripts?format=openai-chat":                true,                        // its importer's own
+		"/v1/history/check?format=openai-chat&run=" + c.run: c.who == c.own || c.above(), // who holds a run reads it
 		"/v1/runs/" + c.run + "/resume?format=openai-chat":  c.who == c.own,
 	} {
 		if status, text := w.ask(c, c.who, path, h.text()); (status < 300) != read {

@@ -64,16 +64,9 @@ type mcp struct {
 }
 
 func (d *mcp) call(ctx context.Context, who, tool, arguments string, extra map[string]any) (a answer) {
-	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
-	s, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: d.w.url + "/mcp", DisableStandaloneSSE: true, MaxRetries: -1,
-		HTTPClient: &http.Client{Transport: bearer(d.w.token(who, false))}}, &sdk.ClientSessionOptions{ProtocolVersion: d.version})
-	if err != nil {
-		d.w.t.Fatal(err)
-	}
-	defer s.Close()
-	r, err := s.CallTool(ctx, &sdk.CallToolParams{Meta: extra, Name: tool, Arguments: json.RawMessage(arguments)})
-	if err != nil {
-		return a // refused, or its client went away: the ledger tells the rest
+	r := d.ask(ctx, who, tool, arguments, extra)
+	if r == nil {
+		return a
 	}
 	text, err := json.Marshal(r.Meta["dev.placet/decision"])
 	if err == nil {
@@ -83,6 +76,22 @@ func (d *mcp) call(ctx context.Context, who, tool, arguments string, extra map[s
 		d.w.t.Fatal(err)
 	}
 	return a
+}
+
+// ask returns the result of a call, or nil where there is none.
+func (d *mcp) ask(ctx context.Context, who, tool, arguments string, extra map[string]any) *sdk.CallToolResult {
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
+	s, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: d.w.url + "/mcp", DisableStandaloneSSE: true, MaxRetries: -1,
+		HTTPClient: &http.Client{Transport: bearer(d.w.token(who, false))}}, &sdk.ClientSessionOptions{ProtocolVersion: d.version})
+	if err != nil {
+		d.w.t.Fatal(err)
+	}
+	defer s.Close()
+	r, err := s.CallTool(ctx, &sdk.CallToolParams{Meta: extra, Name: tool, Arguments: json.RawMessage(arguments)})
+	if err != nil {
+		return nil // refused, or its client went away: the ledger tells the rest
+	}
+	return r
 }
 
 func (d *mcp) back(ctx context.Context, who, call string, extra map[string]any) {

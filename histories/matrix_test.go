@@ -3,29 +3,31 @@ package histories_test
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"testing"
 )
 
-// routes are all the ways by which a call can come to its tool. Each plays every
-// mutation; one that is not there yet is named and not counted.
+// routes are all the ways by which a call can come to its tool: the eight of the field's
+// description of the attack, and three more that Placet has. Each plays every mutation.
 var routes = []route{
-	{name: "model", is: &model{}},
-	{name: "restored run", is: &restored{}},
-	{name: "direct API", is: &direct{}},
-	{name: "MCP", is: &plain{}},
-	{name: "delegation", is: &away{}},
-	{name: "human replay", is: &replay{}},
-	{name: "administrative recovery", is: &recovery{}},
-	{name: "lease", is: &leased{}},
-	{name: "queued retry"},  // not there yet: nothing retries by itself
-	{name: "scheduled job"}, // not there yet: nothing starts by itself
+	{"model-originated dispatch", &model{}, "model"},
+	{"restored run", &restored{}, "api"},
+	{"direct API", &direct{}, "api"},
+	{"queued retry", &queued{}, "api, queue"},
+	{"scheduled job", &scheduled{}, "schedule, schedule"},
+	{"sub-agent delegation", &child{}, "delegate"},
+	{"human replay", &replay{}, "replay"},
+	{"administrative recovery", &recovery{}, "api"},
+	{"MCP", &plain{}, "api"},
+	{"caller away", &away{}, "api, delegate"},
+	{"lease", &leased{}, "api"},
 }
 
-// route is a way to the tool; is is nil where there is none yet.
+// route is a way to the tool, with what the log says of it: how its calls are proposed
+// and, where nobody is there for them, how they run.
 type route struct {
 	name string
 	is   way
+	log  string
 }
 
 // way is how a route does what the mutations need of it.
@@ -83,7 +85,11 @@ var mutations = []mutation{
 		c.yesBefore(a)
 		h := transcript{user("do it"), calls(c, a, "x"), approves(a)}
 		mine := c.who
-		for _, other := range []string{"mallory", "mallory@globex", mine + "@globex"} {
+		others := []string{"mallory", "mallory@globex", mine + "@globex", c.user() + "/another"}
+		if c.agent() != "bot" {
+			others = append(others, c.user()+"/bot") // the agent above it
+		}
+		for _, other := range others {
 			c.who = other
 			c.w.tell(c, h)
 			c.r.up(c, other, a.Call, "x")
@@ -118,6 +124,10 @@ var mutations = []mutation{
 		a := c.start("x")
 		c.yesBefore(a)
 		c.older(false)
+		switch c.r.(type) {
+		case *away, *scheduled:
+			c.delegates(a) // the development issuer forgot, with the process
+		}
 		c.yesOf(a) // where a yes runs the call at once, it comes now
 		c.hand(transcript{user("do it"), callsWith(c, a.Call, older), approves(a)})
 		c.up(a, "x")
@@ -163,15 +173,15 @@ func TestHistoryMatrix(t *testing.T) {
 	w := newCourse(t, members)
 	passed, all := 0, 0
 	for n, r := range routes {
-		if r.is == nil {
-			t.Logf("%s: not there yet", r.name)
-			continue
-		}
 		for i, m := range mutations {
 			all++
 			if t.Run(r.name+"/"+m.name, func(t *testing.T) {
 				w.world.t = t
-				c := &cell{scene: &scene{t: t, w: w.world, row: r.name + ": " + m.name}, w: w, r: r.is, who: userOf(n, i), own: userOf(n, i), tool: toolOf(r.is)}
+				who := userOf(n, i)
+				if _, ok := r.is.(*child); ok {
+					who += "/sub"
+				}
+				c := &cell{scene: &scene{t: t, w: w.world, row: r.name + ": " + m.name}, w: w, r: r.is, who: who, own: who, tool: toolOf(r.is), route: r.log}
 				m.play(c)
 				c.nothingIsLeft()
 				c.neighbour()
@@ -182,7 +192,7 @@ func TestHistoryMatrix(t *testing.T) {
 	}
 	w.world.t = t
 	fmt.Printf("history: %d/%d\n", passed, all)
-	if want := len(mutations) * len(slices.DeleteFunc(slices.Clone(routes), func(r route) bool { return r.is == nil })); all != want || passed != all {
+	if want := 12 * 11; all != want || passed != all {
 		t.Errorf("%d of %d cells hold, of %d that there should be", passed, all, want)
 	}
 }

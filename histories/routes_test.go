@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/placet-dev/placet/edge/llm/llmtest"
 )
@@ -15,17 +14,32 @@ func toolOf(r way) string {
 		return "breaks"
 	case *leased:
 		return "file"
+	case *queued:
+		return "later"
+	case *scheduled:
+		return "daily"
 	}
 	return "send"
+}
+
+// lossy is a tool whose effect happens and whose answer is lost.
+func lossy(r way) string {
+	switch r.(type) {
+	case *leased:
+		return "brief"
+	case *queued:
+		return "later_breaks"
+	case *scheduled:
+		return "daily_breaks"
+	}
+	return "breaks"
 }
 
 // direct is the HTTP API. Histories come to it beside a proposal and a dispatch, too.
 type direct struct{}
 
-func (direct) start(c *cell, what string) (a answer) {
-	_, text := c.w.ask(c, c.who, "/v1/calls", proposal(c.tool, c.args(what)))
-	_ = json.Unmarshal(text, &a) // the cell looks whether there is a call
-	return a
+func (direct) start(c *cell, what string) answer {
+	return c.proposes(c.who, "", c.args(what))
 }
 
 func (direct) take(c *cell, a answer) { c.w.ask(c, c.who, "/v1/calls/"+a.Call+"/dispatch", "") }
@@ -43,13 +57,7 @@ func (direct) hand(c *cell, h transcript) {
 
 func (direct) up(c *cell, who, call, _ string) { c.w.ask(c, who, "/v1/calls/"+call+"/dispatch", "") }
 
-func (direct) again(c *cell, who, arguments string) {
-	c.w.ask(c, who, "/v1/calls", proposal(c.tool, arguments))
-}
-
-func proposal(tool, arguments string) string {
-	return fmt.Sprintf(`{"tool":%q,"arguments":%s}`, tool, arguments)
-}
+func (direct) again(c *cell, who, arguments string) { c.asksAnew(c.proposes(who, "", arguments)) }
 
 // restored is a process that was started anew, and a run that is resumed there.
 type restored struct{ direct }
@@ -86,7 +94,7 @@ func (plain) up(c *cell, who, call, _ string) {
 }
 
 func (plain) again(c *cell, who, arguments string) {
-	client(c).call(c.t.Context(), who, c.tool, arguments, nil)
+	c.asksAnew(client(c).call(c.t.Context(), who, c.tool, arguments, nil))
 }
 
 // model is a client whose model is asked through the server's door, and whose calls
@@ -139,14 +147,14 @@ func (r *model) hand(c *cell, h transcript) {
 		c.t.Errorf("the door to the model: %d %s", status, text)
 	}
 	r.plain.hand(c, h)
-	client(c).call(c.t.Context(), c.who, "erase", c.args("stale x"), nil)
+	c.asksAnew(client(c).call(c.t.Context(), c.who, "erase", c.args("stale x"), nil))
 }
 
 // up is a runtime that runs what its messages end in, and asks no model.
 func (r *model) up(c *cell, who, call, what string) {
 	r.plain.up(c, who, call, what)
 	if what != "" {
-		client(c).call(c.t.Context(), who, "erase", c.args(what), nil)
+		c.asksAnew(client(c).call(c.t.Context(), who, "erase", c.args(what), nil))
 	}
 }
 
@@ -155,43 +163,41 @@ type away struct{ direct }
 
 func (r *away) start(c *cell, what string) answer {
 	a := r.direct.start(c, what)
-	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	if status, text := c.w.ask(c, c.who, "/v1/runs/"+c.record(a).Run+"/delegation", `{"until":"`+until+`"}`); status != http.StatusOK {
-		c.t.Fatalf("not delegated: %d %s", status, text)
-	}
+	c.delegates(a)
 	return a
 }
 
 func (*away) take(*cell, answer) {} // nobody comes back
 
 // replay is an operator's new run in the place of the old one, in which everything is
-// proposed anew.
+// proposed anew. With each history that is handed in the run is replayed once more.
 type replay struct{ direct }
 
 func (r *replay) hand(c *cell, h transcript) {
 	r.direct.hand(c, h)
-	old := c.run
+	c.run = r.replays(c, c.run)
+	r.direct.hand(c, h)
+}
+
+func (r *replay) replays(c *cell, old string) string {
+	c.t.Helper()
 	status, text, err := c.w.send(c.t.Context(), c.w.operator(), http.MethodPost, "/v1/runs/"+old+"/replay", "")
 	var out struct{ ID string }
 	if err != nil || json.Unmarshal(text, &out) != nil || out.ID == "" {
 		c.t.Fatalf("no replay: %d %s %v", status, text, err)
 	}
-	c.run = out.ID
-	r.direct.hand(c, h)
+	return out.ID
 }
 
-func (r *replay) start(c *cell, what string) (a answer) {
-	run := ""
-	if c.run != "" {
-		run = fmt.Sprintf(`"run":%q,`, c.run)
+func (r *replay) start(c *cell, what string) answer {
+	if c.run == "" {
+		c.run = c.opens("")
 	}
-	_, text := c.w.ask(c, c.who, "/v1/calls", fmt.Sprintf(`{%s"tool":%q,"arguments":%s}`, run, c.tool, c.args(what)))
-	_ = json.Unmarshal(text, &a) // the cell looks whether there is a call
-	return a
+	return c.proposes(c.who, c.run, c.args(what))
 }
 
 func (r *replay) again(c *cell, who, arguments string) {
-	c.w.ask(c, who, "/v1/calls", fmt.Sprintf(`{"run":%q,"tool":%q,"arguments":%s}`, c.run, c.tool, arguments))
+	c.asksAnew(c.proposes(who, c.run, arguments))
 }
 
 // recovery is of calls whose outcome is not known, which an operator settles.

@@ -162,15 +162,21 @@ func (s *scene) state(a answer, want string) {
 // until waits for what is recorded of a call.
 func (s *scene) until(a answer, want string) {
 	s.t.Helper()
+	s.sees("the call is "+want, func() bool { return s.stateOf(a) == want })
+}
+
+// sees waits for something.
+func (s *scene) sees(what string, there func() bool) {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for s.stateOf(a) != want {
+	for !there() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			s.t.Fatalf("the call never was %s", want)
+			s.t.Fatalf("it was never seen that %s", what)
 		}
 	}
 }

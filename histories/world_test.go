@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type world struct {
 
 	change  func(*placet.Options) // what the test adds; nil: nothing
 	outside map[string]bool       // users whose membership was withdrawn
+	ahead   atomic.Int64          // by how much the server's clock, and its issuer's, is ahead
 
 	mu      sync.Mutex
 	lines   []string      // the tools' ledger
@@ -101,7 +103,7 @@ func worldWith(t testing.TB, wait time.Duration, prepare func(dir string), chang
 		prepare(w.dir)
 	}
 	var err error
-	if w.local, err = identity.NewLocal(placet.LocalIssuer, rand.Reader, time.Now); err != nil {
+	if w.local, err = identity.NewLocal(placet.LocalIssuer, rand.Reader, w.now); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -130,7 +132,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	c.PublicURL = w.url
-	o := placet.Options{Config: c, Local: w.local, Tenants: []string{"acme"}, Tools: w.tools()}
+	o := placet.Options{Config: c, Local: w.local, Tenants: []string{"acme"}, Tools: w.tools(), Clock: w.now}
 	if w.change != nil {
 		w.change(&o)
 	}
@@ -142,6 +144,9 @@ func (w *world) open() {
 	defer w.handler.Unlock()
 	w.handler.Handler = w.placet.Handler()
 }
+
+// now is the server's time.
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
 // restart opens the server anew on what it recorded.
 func (w *world) restart() {
@@ -202,11 +207,13 @@ func (w *world) ledger(row string) []string {
 	return out
 }
 
-// token is for proposing as somebody (user, or user@tenant) through an agent, or for answering.
+// token is for proposing as somebody (user, user/agent or user/agent@tenant) through an
+// agent, or for answering.
 func (w *world) token(subject string, answers bool) string {
 	w.t.Helper()
 	subject, tenant, _ := strings.Cut(subject, "@")
-	s := identity.TokenSpec{Audience: w.url + "/mcp", Subject: subject, Tenant: cmp.Or(tenant, "acme"), Agent: "bot", Scopes: []string{"work"}}
+	subject, agent, _ := strings.Cut(subject, "/")
+	s := identity.TokenSpec{Audience: w.url + "/mcp", Subject: subject, Tenant: cmp.Or(tenant, "acme"), Agent: cmp.Or(agent, "bot"), Scopes: []string{"work"}}
 	if w.outside[subject] {
 		s.Scopes = nil
 	}

@@ -21,19 +21,20 @@ type grammar struct {
 }
 
 var grammars = map[Format]grammar{
-	Chat:      {adjacent: true},
-	Mistral:   {adjacent: true, legal: func(id string) bool { return len(id) == 9 && plain(id, "") }},
-	Responses: {},
-	Messages:  {adjacent: true, turn: true, first: true, results: []string{"user"}, legal: func(id string) bool { return plain(id, "_-") }},
-	UI:        {},
-	Model:     {adjacent: true, breaks: []Kind{User, System}, results: []string{"tool"}},
-	Gemini:    {adjacent: true, turn: true, optional: true, results: []string{"user", "function"}},
-	LangChain: {adjacent: true},
-	AGUI:      {},
-	Sampling:  {adjacent: true, turn: true, only: true, results: []string{"user"}},
-	Bedrock:   {adjacent: true, turn: true, results: []string{"user"}, legal: func(id string) bool { return len(id) <= 64 && plain(id, "_-") }},
-	A2A:       {},
-	ADK:       {optional: true, results: []string{"user", "function"}},
+	Chat:       {adjacent: true},
+	Mistral:    {adjacent: true, legal: func(id string) bool { return len(id) == 9 && plain(id, "") }},
+	Responses:  {},
+	Messages:   {adjacent: true, turn: true, first: true, results: []string{"user"}, legal: func(id string) bool { return plain(id, "_-") }},
+	UI:         {},
+	Model:      {adjacent: true, breaks: []Kind{User, System}, results: []string{"tool"}},
+	Gemini:     {adjacent: true, turn: true, optional: true, results: []string{"user", "function"}},
+	LangChain:  {adjacent: true},
+	AGUI:       {},
+	AGUIEvents: {},
+	Sampling:   {adjacent: true, turn: true, only: true, results: []string{"user"}},
+	Bedrock:    {adjacent: true, turn: true, results: []string{"user"}, legal: func(id string) bool { return len(id) <= 64 && plain(id, "_-") }},
+	A2A:        {},
+	ADK:        {optional: true, results: []string{"user", "function"}},
 }
 
 // plain reports whether an ID is letters, digits and what else is allowed.

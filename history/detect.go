@@ -15,7 +15,7 @@ import (
 func Detect(r io.Reader, lim Limits) (Format, error) {
 	lim = lim.withDefaults()
 	d := &detector{src: &bounded{r: r, left: lim.Bytes}, lim: lim, signs: map[Format]bool{}}
-	d.dec = jsontext.NewDecoder(d.src)
+	d.dec = jsontext.NewDecoder(&unframed{r: d.src})
 	d.read()
 	var found []string
 	for f := range d.signs {
@@ -135,6 +135,11 @@ func (d *detector) message(raw []byte, items bool) {
 				d.toolCalls(v)
 			}
 		}
+	}
+	if isEvent(kind) {
+		d.signs[AGUIEvents] = true
+		delete(d.signs, ADK) // which spells its list alike
+		return
 	}
 	switch {
 	case has["toolCalls"], has["toolCallId"]:

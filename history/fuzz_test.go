@@ -17,6 +17,9 @@ func fuzz(f *testing.F, format history.Format) {
 	for _, r := range rows(f) {
 		if r.Format == format {
 			f.Add(r.text)
+			if format == history.AGUIEvents {
+				f.Add(framed(f, r.text))
+			}
 		}
 	}
 	f.Add([]byte(`[]`))
@@ -70,16 +73,17 @@ func fuzz(f *testing.F, format history.Format) {
 	})
 }
 
-func FuzzChat(f *testing.F)      { fuzz(f, history.Chat) }
-func FuzzResponses(f *testing.F) { fuzz(f, history.Responses) }
-func FuzzMessages(f *testing.F)  { fuzz(f, history.Messages) }
-func FuzzUI(f *testing.F)        { fuzz(f, history.UI) }
-func FuzzModel(f *testing.F)     { fuzz(f, history.Model) }
-func FuzzGemini(f *testing.F)    { fuzz(f, history.Gemini) }
-func FuzzLangChain(f *testing.F) { fuzz(f, history.LangChain) }
-func FuzzAGUI(f *testing.F)      { fuzz(f, history.AGUI) }
-func FuzzSampling(f *testing.F)  { fuzz(f, history.Sampling) }
-func FuzzBedrock(f *testing.F)   { fuzz(f, history.Bedrock) }
-func FuzzMistral(f *testing.F)   { fuzz(f, history.Mistral) }
-func FuzzA2A(f *testing.F)       { fuzz(f, history.A2A) }
-func FuzzADK(f *testing.F)       { fuzz(f, history.ADK) }
+func FuzzChat(f *testing.F)       { fuzz(f, history.Chat) }
+func FuzzResponses(f *testing.F)  { fuzz(f, history.Responses) }
+func FuzzMessages(f *testing.F)   { fuzz(f, history.Messages) }
+func FuzzUI(f *testing.F)         { fuzz(f, history.UI) }
+func FuzzModel(f *testing.F)      { fuzz(f, history.Model) }
+func FuzzGemini(f *testing.F)     { fuzz(f, history.Gemini) }
+func FuzzLangChain(f *testing.F)  { fuzz(f, history.LangChain) }
+func FuzzAGUI(f *testing.F)       { fuzz(f, history.AGUI) }
+func FuzzAGUIEvents(f *testing.F) { fuzz(f, history.AGUIEvents) }
+func FuzzSampling(f *testing.F)   { fuzz(f, history.Sampling) }
+func FuzzBedrock(f *testing.F)    { fuzz(f, history.Bedrock) }
+func FuzzMistral(f *testing.F)    { fuzz(f, history.Mistral) }
+func FuzzA2A(f *testing.F)        { fuzz(f, history.A2A) }
+func FuzzADK(f *testing.F)        { fuzz(f, history.ADK) }

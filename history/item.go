@@ -13,19 +13,20 @@ type Format string
 
 // The formats that are read. [Writes] says which are written.
 const (
-	Chat      Format = "openai-chat"
-	Responses Format = "openai-responses"
-	Messages  Format = "anthropic-messages"
-	UI        Format = "ai-sdk-ui"
-	Model     Format = "ai-sdk-model"
-	Gemini    Format = "gemini"
-	LangChain Format = "langchain"
-	AGUI      Format = "ag-ui"
-	Sampling  Format = "mcp-sampling"
-	Bedrock   Format = "bedrock-converse"
-	Mistral   Format = "mistral"
-	A2A       Format = "a2a"
-	ADK       Format = "adk"
+	Chat       Format = "openai-chat"
+	Responses  Format = "openai-responses"
+	Messages   Format = "anthropic-messages"
+	UI         Format = "ai-sdk-ui"
+	Model      Format = "ai-sdk-model"
+	Gemini     Format = "gemini"
+	LangChain  Format = "langchain"
+	AGUI       Format = "ag-ui"
+	AGUIEvents Format = "ag-ui-events"
+	Sampling   Format = "mcp-sampling"
+	Bedrock    Format = "bedrock-converse"
+	Mistral    Format = "mistral"
+	A2A        Format = "a2a"
+	ADK        Format = "adk"
 )
 
 // Kind is what an item claims to be.

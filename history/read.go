@@ -47,19 +47,20 @@ type spec struct {
 }
 
 var specs = map[Format]spec{
-	Chat:      {lists: []string{"messages"}, read: readChat},
-	Mistral:   {lists: []string{"messages"}, read: readChat},
-	Responses: {lists: []string{"input", "output"}, system: []string{"instructions"}, refs: []string{"previous_response_id", "conversation"}, read: readResponses},
-	Messages:  {lists: []string{"messages"}, system: []string{"system"}, read: readMessages},
-	UI:        {lists: []string{"messages"}, read: readUI},
-	Model:     {lists: []string{"messages"}, system: []string{"system", "instructions"}, read: readModel},
-	Gemini:    {lists: []string{"contents"}, system: []string{"systemInstruction", "system_instruction"}, refs: []string{"cachedContent", "cached_content"}, read: readGemini},
-	LangChain: {lists: []string{"messages"}, read: readLangChain},
-	AGUI:      {lists: []string{"messages"}, read: readAGUI},
-	Sampling:  {lists: []string{"messages"}, system: []string{"systemPrompt"}, read: readSampling},
-	Bedrock:   {lists: []string{"messages"}, system: []string{"system"}, read: readBedrock},
-	A2A:       {lists: []string{"history", "messages"}, read: readA2A},
-	ADK:       {lists: []string{"events"}, read: readADK},
+	Chat:       {lists: []string{"messages"}, read: readChat},
+	Mistral:    {lists: []string{"messages"}, read: readChat},
+	Responses:  {lists: []string{"input", "output"}, system: []string{"instructions"}, refs: []string{"previous_response_id", "conversation"}, read: readResponses},
+	Messages:   {lists: []string{"messages"}, system: []string{"system"}, read: readMessages},
+	UI:         {lists: []string{"messages"}, read: readUI},
+	Model:      {lists: []string{"messages"}, system: []string{"system", "instructions"}, read: readModel},
+	Gemini:     {lists: []string{"contents"}, system: []string{"systemInstruction", "system_instruction"}, refs: []string{"cachedContent", "cached_content"}, read: readGemini},
+	LangChain:  {lists: []string{"messages"}, read: readLangChain},
+	AGUI:       {lists: []string{"messages"}, read: readAGUI},
+	AGUIEvents: {lists: []string{"events"}, read: readAGUIEvents},
+	Sampling:   {lists: []string{"messages"}, system: []string{"systemPrompt"}, read: readSampling},
+	Bedrock:    {lists: []string{"messages"}, system: []string{"system"}, read: readBedrock},
+	A2A:        {lists: []string{"history", "messages"}, read: readA2A},
+	ADK:        {lists: []string{"events"}, read: readADK},
 }
 
 // Formats lists what is read, in alphabetical order.
@@ -78,6 +79,7 @@ type Reader struct {
 	spec   spec
 	lim    Limits
 	src    *bounded
+	frames *unframed // of a stream of events; nil: the format has none
 	dec    *jsontext.Decoder
 	p      parser
 	source []byte // the whole, where it is in memory
@@ -104,8 +106,14 @@ func NewReader(r io.Reader, f Format, lim Limits) (*Reader, error) {
 		return nil, invalid("unknown format %q; the formats are %s", f, names())
 	}
 	lim = lim.withDefaults()
-	src := &bounded{r: r, left: lim.Bytes}
-	return &Reader{format: f, spec: s, lim: lim, src: src, dec: jsontext.NewDecoder(src), p: parser{format: f}}, nil
+	out := &Reader{format: f, spec: s, lim: lim, src: &bounded{r: r, left: lim.Bytes}, p: parser{format: f}}
+	if f != AGUIEvents {
+		out.dec = jsontext.NewDecoder(out.src)
+		return out, nil
+	}
+	out.frames = &unframed{r: out.src}
+	out.dec, out.p.stream = jsontext.NewDecoder(out.frames), newStream()
+	return out, nil
 }
 
 func names() string {
@@ -185,12 +193,17 @@ func (r *Reader) failed(err error) error {
 	switch {
 	case r.src.over != "":
 		e.Code, e.Why = CodeTooLarge, r.src.over
+	case r.frames != nil && r.frames.bad != "":
+		e.Why = r.frames.bad
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		e.Code, e.Why = CodeDuplicateName, "two members of one object have the same name"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		e.Why = "the JSON ends too early"
 	case s == nil:
 		return err // of the source, not of the text
+	}
+	if r.frames != nil {
+		e.At.Offset = min(e.At.Offset, r.frames.size) // the list's last bracket is not in the source
 	}
 	e.At.End = e.At.Offset
 	return e
@@ -216,6 +229,11 @@ func (r *Reader) Next() (*Message, error) {
 			}
 		case within:
 			if r.dec.PeekKind() == ']' {
+				if s := r.p.stream; s != nil && len(s.open) > 0 { // the stream ends within them
+					m := r.p.message(s.unfinished()[0].at, r.p.next, func(p *parser, _ place) { p.cutOff() })
+					r.p.next++
+					return r.counted(m)
+				}
 				if _, err := r.dec.ReadToken(); err != nil {
 					return nil, r.failed(err)
 				}
@@ -246,6 +264,14 @@ func (r *Reader) message() (*Message, error) {
 	v.ptr = r.ptr + "/" + strconv.Itoa(r.p.next)
 	m := r.p.message(v, r.p.next, r.spec.read)
 	r.p.next++
+	if s := r.p.stream; s != nil && s.size > r.lim.Message {
+		return nil, &Error{Code: CodeTooLarge, At: m.At, Why: fmt.Sprintf("what is being written is larger than %d bytes", r.lim.Message)}
+	}
+	return r.counted(m)
+}
+
+// counted is a message, unless it holds more calls and results than are read.
+func (r *Reader) counted(m *Message) (*Message, error) {
 	for _, i := range m.Items {
 		if i.Kind == Call || i.Kind == Result {
 			r.items++
@@ -415,6 +441,7 @@ type parser struct {
 	msg    Message
 	list   []member // of all objects of this message
 	next   int      // index of the next message
+	stream *stream  // of AG-UI's events
 	total  int      // items so far
 }
 

@@ -54,6 +54,11 @@ func shapes(n int) map[string]struct {
 		"results without labels":     {history.LangChain, `[{"type":"ai","content":"","tool_calls":[` + many(n, func(i int) string { return fmt.Sprintf(`{"name":"t%d","args":{},"id":null}`, i) }) + `]},` + many(n, func(i int) string { return fmt.Sprintf(`{"type":"tool","name":"t%d","content":"r"}`, n-1-i) }) + `]`},
 		"results behind texts":       {history.Messages, `[{"role":"assistant","content":[` + many(n, use) + `]},{"role":"user","content":[` + many(n, text) + `,` + many(n, back(used)) + `]}]`},
 		"calls that are never ended": {history.Chat, `[` + many(n, func(i int) string { return `{"role":"assistant","content":null,"tool_calls":[` + chatCall(i) + `]}` }) + `]`},
+		"events of calls that are never ended": {history.AGUIEvents, `[{"type":"RUN_STARTED","threadId":"t","runId":"r"},` + many(n, func(i int) string {
+			return fmt.Sprintf(`{"type":"TOOL_CALL_START","toolCallId":"c%d","toolCallName":"t"}`, i)
+		}) + `,` + many(n, func(i int) string {
+			return fmt.Sprintf(`{"type":"TOOL_CALL_ARGS","toolCallId":"c%d","delta":"{}"}`, n-1-i)
+		}) + `]`},
 		"one label": {history.Chat, `[` + many(n, func(int) string {
 			return `{"role":"assistant","content":null,"tool_calls":[` + chatCall(0) + `]},` + chatResult(0)
 		}) + `]`},

@@ -368,6 +368,12 @@ func TestLargeHistories(t *testing.T) {
 	h.want(send("/v1/history/check?format=openai-chat", 61<<20), 413, "too_large")
 	h.want(h.do(h.anna(), "POST", "/v1/history/repair?to=openai-chat", `{"messages":[{"role":"user","role":"tool"}]}`), 400, "invalid")
 	h.want(h.do(h.anna(), "POST", "/v1/history/check?format=nonsense", `[]`), 400, "invalid")
+	events := "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\ndata: {\"type\":\"TOOL_CALL_CHUNK\",\"toolCallId\":\"c1\",\"toolCallName\":\"pay\",\"delta\":\"{}\"}\n\n"
+	for _, path := range []string{"/v1/history/check", "/v1/history/check?format=ag-ui-events"} { // a stream of events is no JSON, and read all the same
+		if r := h.want(h.do(h.anna(), "POST", path, events), 200, ""); r.get("format") != "ag-ui-events" || r.get("complete") != "true" || !strings.Contains(r.body, `"call":1`) || r.get("ok") != "false" {
+			t.Errorf("%s: %s", path, r.body)
+		}
+	}
 	if r := h.do(h.anna(), "POST", "/v1/history/check?format=openai-chat", string(bytes.Repeat([]byte("["), 1000))); r.status != 200 || r.get("complete") != "false" {
 		t.Errorf("%d %s", r.status, r.body)
 	}

@@ -151,13 +151,18 @@ func (w *writer) loop() {
 // their way: a part of what a commit takes, and nothing where callers are few.
 const patience = 100 * time.Microsecond
 
+// tries bounds the same wait where the clock stands still, as it does in a synctest
+// bubble while the writer runs. Elsewhere patience ends first.
+const tries = 1 << 12
+
 // gather adds what is waiting to a batch. Letting the callers run before it does
 // fills batches: without that they fall into step and commit in halves. Where the
 // last batches had many callers, most of them are deciding their next call right
 // now, and it is worth a moment to have them in this commit.
 func (w *writer) gather(batch []*request, expect int) []*request {
 	var until time.Time
-	for runtime.Gosched(); len(batch) < w.batch; {
+	runtime.Gosched()
+	for try := 0; try < tries && len(batch) < w.batch; try++ {
 		select {
 		case r := <-w.in:
 			batch = append(batch, r)
