@@ -224,6 +224,9 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	if err != nil {
 		return Change{}, err
 	}
+	if c.Redacted != nil {
+		return Change{}, notThere(c)
+	}
 	if c.State == ApprovalPending && rest == nil && void == nil {
 		return Change{}, Errorf(Internal, "a held call cannot run without its approval being settled")
 	}
@@ -401,6 +404,9 @@ func Answer(a Approval, c Call, r Reply, decision Decision, people *People) (Cha
 	s := Step{At: r.At, Who: Who{Principal: &r.Person}, Decision: decision}
 	if a.State != Pending {
 		return Change{}, Errorf(Conflict, "the question %s is already %s", a.ID, a.State)
+	}
+	if c.Redacted != nil {
+		return Change{}, notThere(c)
 	}
 	if r.Binding != a.Binding || c.Approval != a.ID {
 		return Change{}, Errorf(Conflict, "the question %s has changed since it was shown; read it again", a.ID)

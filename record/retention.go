@@ -110,6 +110,12 @@ func RedactCall(c Call, q *Approval, why string, who Who, by string, at time.Tim
 	return redacted(c, q, true, why, who, by, at)
 }
 
+// notThere refuses to go on with a call that is not whole. Only one that has ended is
+// redacted, so that a row like it was made by somebody else than this program.
+func notThere(c Call) error {
+	return Errorf(Conflict, "the arguments of the call %s are not kept any more: it cannot run or be answered; propose it anew", c.ID)
+}
+
 func redacted(c Call, q *Approval, all bool, why string, who Who, by string, at time.Time) (Change, error) {
 	after := c
 	after.Version++

@@ -57,7 +57,7 @@ type CallView struct {
 	Principal  record.Principal  `json:"principal"`
 	Agent      record.AgentID    `json:"agent"`
 	Arguments  json.RawMessage   `json:"arguments" doc:"Canonical: what was decided, digested and sent. Of a redacted call, what is left of it, or null."`
-	Digest     string            `json:"argument_digest"`
+	Digest     string            `json:"argument_digest" doc:"Empty once the call is redacted."`
 	Effect     string            `json:"effect,omitempty" doc:"The effect in words."`
 	Purpose    string            `json:"purpose,omitempty" doc:"The agent's own words."`
 	Source     record.Source     `json:"source"`
@@ -151,12 +151,21 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 	if o := c.Outcome; o != nil {
 		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Reported: o.Reported, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
 	}
+	if r := c.Redacted; r != nil {
+		v.Digest = "" // nobody is to try what the arguments were
+		if r.All && v.Outcome != nil {
+			v.Outcome.Digest = ""
+		}
+	}
 	v.Queued, v.Again = c.Queued, later(c.Again)
 	if c.Leased() && c.State == record.Executing {
 		v.Leased = later(c.Lease)
 	}
 	if who.all() {
 		v.Operators = callDetail(c)
+		if c.Redacted != nil {
+			v.Operators.EffectKey = ""
+		}
 		v.Operators.Compensate = d.boundary.Current().Compensation(c)
 	}
 	return v

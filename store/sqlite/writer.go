@@ -314,12 +314,12 @@ func (w *writer) loadGeneration() error {
 	})
 }
 
-func (w *writer) close() error {
+// stop lets it write what is waiting, and nothing after.
+func (w *writer) stop() {
 	select {
 	case <-w.quit:
 	default:
 		close(w.quit)
 	}
 	<-w.done
-	return w.conn.Close()
 }
