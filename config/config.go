@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/yamlfile"
 )
 
@@ -350,9 +349,15 @@ type Quota struct {
 type Calls struct {
 	Expires time.Duration `yaml:"expires" default:"1h" doc:"When a call that did not run ends, unless its approval lasts longer."`
 
-	RecordArguments record.Recording `yaml:"record_arguments" default:"full" doc:"What stays of the arguments once a call has ended, where its tool says nothing: full; redacted, their names and the values of targets; or digest, none of them."`
-	Retention       time.Duration    `yaml:"retention" doc:"How long after its end a call keeps arguments, targets, what approvers were shown, and result, where its tool says nothing; events stay. 0 means for good."`
+	RecordArguments Recording     `yaml:"record_arguments" default:"full" doc:"What stays of the arguments once a call has ended, where its tool says nothing: full; redacted, their names and the values of targets; or digest, none of them."`
+	Retention       time.Duration `yaml:"retention" doc:"How long after its end a call keeps arguments, targets, what approvers were shown, and result, where its tool says nothing; events stay. 0 means for good."`
 }
+
+// Recording is what stays of arguments.
+type Recording string
+
+// Choices are its values, which are those of record.Recording.
+func (Recording) Choices() []string { return []string{"full", "redacted", "digest"} }
 
 // Approvals says how people are asked.
 type Approvals struct {
