@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/placet-dev/placet/dispatch"
+	tell "github.com/placet-dev/placet/history"
 	"github.com/placet-dev/placet/record"
 	store "github.com/placet-dev/placet/store/sqlite"
 )
@@ -169,6 +170,49 @@ func TestComparedWithoutArguments(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	s.ran(5)
+}
+
+// TestHistoriesOfARedactedCall: a history that tells of a redacted call is still compared with
+// it, and edited arguments are still found. A result that nothing can confirm any more
+// is its client's word.
+func TestHistoriesOfARedactedCall(t *testing.T) {
+	s := newScene(t, keeping)
+	a := s.wants(s.do(anna, "kept", `{"note":"MARKER","order":"o"}`), record.Allow, record.CodeNone, record.Succeeded)
+	compared := func(arguments string) (classes []tell.Class, codes []string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"messages":[{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":%q,"type":"function","function":{"name":"kept","arguments":%q}}]},
+			{"role":"tool","tool_call_id":%q,"content":"effect 1"}]}`, a.Call.ID, arguments, a.Call.ID)
+		read, err := tell.Read([]byte(text), tell.Chat, tell.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := tell.Classify(s.ctx, read, s.Records(s.loaded(a.Call.ID).Run))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range c.Judgements[1:] {
+			classes = append(classes, j.Class)
+		}
+		for _, f := range c.Findings {
+			codes = append(codes, f.Code)
+		}
+		return classes, codes
+	}
+	for _, c := range []struct {
+		arguments string
+		result    tell.Class
+	}{{`{"note":"MARKER","order":"o"}`, tell.ClassReturned}, {`{"note":"MARKER","order":"o"}`, tell.ClassClient}} {
+		if classes, codes := compared(c.arguments); !slices.Equal(classes, []tell.Class{tell.ClassRecord, c.result}) || len(codes) != 0 {
+			t.Errorf("as it was: %v %v", classes, codes)
+		}
+		if classes, codes := compared(`{"note":"EDITED","order":"o"}`); slices.Contains(classes, tell.ClassRecord) || !slices.Equal(codes, []string{tell.CodeEditedArguments}) {
+			t.Errorf("edited: %v %v", classes, codes)
+		}
+		if c.result == tell.ClassReturned {
+			s.redact(a)
+		}
+	}
+	s.ran(1)
 }
 
 // TestRule_J4_WhatIsLeftInTheFile: once the server has stopped, the write-ahead log is gone,
