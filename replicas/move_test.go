@@ -73,6 +73,10 @@ func TestMoveFromSQLite(t *testing.T) {
 		t.Errorf("what was redacted before: %s", r.body)
 	}
 	w.must(b.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"after"}}`)
+	w.must(c.url, operator, "POST", "/v1/calls/"+q.call+"/redact", `{"reason":"there as well"}`) // as the role that only serves
+	if r := w.must(b.url, operator, "GET", "/v1/calls/"+q.call, ""); !strings.Contains(r.body, `"why":"there as well"`) || !strings.Contains(r.body, `"arguments":null`) {
+		t.Errorf("what was redacted after: %s", r.body)
+	}
 	if did, want := w.desk.did(), []string{`act {"id":"before"}`, `act {"id":"gone"}`, `file {"id":"asked"}`, `act {"id":"after"}`}; !slices.Equal(did, want) {
 		t.Errorf("the desk did %q, want %q", did, want)
 	}
