@@ -88,6 +88,11 @@ func (p *program) call(v api.ShownCall) {
 	p.field("result", string(v.Result))
 }
 
+// redacted says what is no longer in the record of a call.
+func redacted(r api.RedactedView) string {
+	return "at " + shortTime(r.At) + ": " + strings.Join(r.What, ", ") + " (" + r.Why + ")"
+}
+
 func (p *program) callFields(v api.CallView) {
 	p.field("call", string(v.ID))
 	p.field("state", string(v.State)+code(v.Code))
@@ -96,7 +101,7 @@ func (p *program) callFields(v api.CallView) {
 	p.effect(v.Effect)
 	p.field("arguments", string(v.Arguments))
 	if r := v.Redacted; r != nil {
-		p.field("redacted", "at "+shortTime(r.At)+": "+strings.Join(r.What, ", ")+" ("+r.Why+")")
+		p.field("redacted", redacted(*r))
 	}
 	p.field("principal", v.Principal.String())
 	p.field("agent", string(v.Agent))

@@ -213,6 +213,9 @@ func (p *program) question(a api.ShownApproval) {
 	if arguments.cut {
 		s.line("", "⟦not all of it is here; every byte: placet approvals show "+string(a.ID)+" --arguments⟧")
 	}
+	if r := a.Call.Redacted; r != nil {
+		s.line("redacted", marked(redacted(*r), valueChars))
+	}
 	for _, t := range a.Targets {
 		s.line("acts on", marked(t.Argument, cellChars)+" = "+inline(t.Value))
 	}
