@@ -54,6 +54,24 @@ func TestRule_A7_RepeatsOfARedactedCall(t *testing.T) {
 	s.ran(2)
 }
 
+// TestRule_A7_AResultStaysWhileItMayAnswer: what is configured for all calls is never shorter
+// than the time in which a tool's equal calls are answered with the result.
+func TestRule_A7_AResultStaysWhileItMayAnswer(t *testing.T) {
+	s := newScene(t, func(s *scene) {
+		s.yaml = strings.Replace(keepingYAML, `targets: [order], approval: {when: asked}`, `targets: [order], repeat: {within: 1h}, approval: {when: asked}`, 1)
+		s.limits.Retention = record.Retention{For: time.Minute}
+	})
+	long := s.wants(s.do(anna, "kept", `{"note":"one","order":"o"}`), record.Allow, record.CodeNone, record.Succeeded)
+	reads := s.do(anna, "look", `{"order":"o"}`)
+	s.passes(30*time.Minute, func() bool { return s.loaded(reads.Call.ID).Call.Redacted != nil })
+	again := s.wants(s.do(anna, "kept", `{"note":"one","order":"o"}`), record.Allow, record.CodeAlreadyDone, record.Succeeded)
+	if len(again.Result) == 0 || s.loaded(long.Call.ID).Call.Redacted != nil {
+		t.Fatalf("within its time it is answered with %q", again.Result)
+	}
+	s.passes(time.Hour, func() bool { return s.loaded(long.Call.ID).Call.Redacted != nil })
+	s.ran(2) // with the read
+}
+
 // TestRule_A9_ARejectionStaysWithoutItsWords: nor is what a person rejected asked again.
 func TestRule_A9_ARejectionStaysWithoutItsWords(t *testing.T) {
 	s := newScene(t, keeping)
