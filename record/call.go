@@ -134,9 +134,10 @@ func OccurrenceKey(l LineageID, occurrence string) EffectKey {
 }
 
 // BindingOf is the digest of everything an approval or a dispatch of the call is
-// valid for (design, section 4). The call's salt is part of it: a binding is shown,
-// signed and logged, and without the salt nobody can try what arguments it is of. rule and expires are those of the approval, zero
-// where none is asked; decidedBy is the digest of what decided this call.
+// valid for (design, section 4). rule and expires are those of the approval, zero
+// where none is asked; decidedBy is the digest of what decided this call. The call's
+// salt is part of it: a binding is shown, signed and logged, and without the salt
+// nobody can try what arguments it is of.
 func BindingOf(c Call, rule *ApprovalRule, expires time.Time, decidedBy string) canon.Digest {
 	ruleText, err := json.Marshal(rule)
 	if err != nil {
