@@ -66,3 +66,16 @@ func TestDecisionsAreThoseOfThePolicy(t *testing.T) {
 		}
 	}
 }
+
+// What pgbench says is taken only where all its transactions were made.
+func TestPgbenchIsRead(t *testing.T) {
+	said := "number of transactions actually processed: 3000\nnumber of failed transactions: 0 (0.000%)\ninitial connection time = 80 ms\ntps = 1500.000 (without initial connection time)\n"
+	if made, took, err := readPgbench(said); made != 3000 || took != 2*time.Second || err != nil {
+		t.Errorf("%d in %s, %v", made, took, err)
+	}
+	for _, wrong := range []string{"", "tps = 1.0 (without initial connection time)", strings.Replace(said, "transactions: 0", "transactions: 4", 1), strings.Replace(said, "tps = 1500.000", "tps = 0.000", 1)} {
+		if made, took, err := readPgbench(wrong); err == nil {
+			t.Errorf("%q is read as %d in %s", wrong, made, took)
+		}
+	}
+}

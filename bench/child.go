@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,7 +38,7 @@ func child(ctx context.Context, args []string) error {
 	if len(args) != 3 {
 		return errors.New("this is started by the benchmark, not by hand")
 	}
-	if args[0] == roleCalls || args[0] == roleRows {
+	if slices.Contains([]string{roleCalls, roleRows, roleChanges}, args[0]) {
 		stop, err := profileTo(args[2], args[0])
 		if err != nil {
 			return err

@@ -25,6 +25,8 @@ import (
 const (
 	roleCalls = "calls" // whole calls of an in-process tool
 	roleRows  = "rows"  // bare inserts of the rows they leave
+
+	roleChanges = "changes" // of a store in PostgreSQL
 )
 
 // command tells a driver what to do: drive, and answer with what came of it.
@@ -69,7 +71,7 @@ func drives(ctx context.Context, role, dir string, in io.Reader, out io.Writer) 
 	}
 }
 
-// drivenSide makes what a role drives, the count of its tool, and what ends it.
+// drivenSide makes what a role drives of what it is given, the count of its tool, and what ends it.
 func drivenSide(ctx context.Context, role, dir string) (s *side, ran func() int64, end func() error, err error) {
 	if role == roleCalls {
 		p, s, reached, err := newCalls(ctx, dir)
@@ -77,6 +79,11 @@ func drivenSide(ctx context.Context, role, dir string) (s *side, ran func() int6
 			return nil, nil, nil, err
 		}
 		return s, reached.Load, p.Close, nil
+	}
+	none := func() int64 { return -1 }
+	if role == roleChanges {
+		s, end, err := newChanges(ctx, dir)
+		return s, none, end, err
 	}
 	rows, err := readTemplate(filepath.Join(dir, "state.db"))
 	if err != nil {
@@ -86,7 +93,7 @@ func drivenSide(ctx context.Context, role, dir string) (s *side, ran func() int6
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return &side{name: "bare inserts", call: store.call}, func() int64 { return -1 }, store.close, nil
+	return &side{name: "bare inserts", call: store.call}, none, store.close, nil
 }
 
 // newCalls opens Placet with a tool that does nothing but count.

@@ -63,6 +63,7 @@ var measurements = []struct {
 	run  func(*bench, context.Context) error
 }{
 	{"dispatch_vs_rawinsert", (*bench).dispatchVersusRaw},
+	{"postgres", (*bench).postgres},
 	{"gateway", (*bench).gateway},
 	{"exchanged_vs_plain", (*bench).exchanged},
 	{"decision_vs_opa", (*bench).decisionVersusOPA},

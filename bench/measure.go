@@ -10,13 +10,16 @@ import (
 	"time"
 )
 
+// remote lets so many callers of another process call for a while, and counts.
+type remote = func(ctx context.Context, callers int, d time.Duration) (int64, time.Duration, error)
+
 // side is one of the two that are compared: it makes one call, or one whole step,
 // for a caller.
 type side struct {
 	name string
 	call func(ctx context.Context, caller int) error
 	// remote, when set, drives the callers in another process.
-	remote func(ctx context.Context, callers int, d time.Duration) (int64, time.Duration, error)
+	remote remote
 	rate   []float64 // calls a second, by round
 	made   int64
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,26 +16,32 @@ type director struct {
 	kills int // wanted
 	step  int // calls that are done between two of them, at most
 
-	mu     sync.Mutex
-	chance *rand.Rand
-	deck   map[string][]string // failpoints that were not drawn yet, by side
-	counts map[string]int      // faults by kind
-	places map[string]int      // deaths by failpoint
-	alone  []string            // what processes said that ended by themselves
-	dead   int
-	calm   bool // nobody breaks anything any more
+	mu       sync.Mutex
+	chance   *rand.Rand
+	deck     map[string][]string // failpoints that were not drawn yet, by side
+	counts   map[string]int      // faults by kind
+	places   map[string]int      // deaths by failpoint
+	alone    []string            // what processes said that ended by themselves
+	dead     int
+	restores bool // each store is put back to an earlier state once
+	calm     bool // nobody breaks anything any more
+
+	passed map[string]bool // what is done once in a run
+
+	hurried atomic.Bool // nobody waits for a replica that has not stopped itself yet
 
 	stop    bool     // a PostgreSQL replica is to stop itself behind a reservation
 	stopper *replica // the one; it is started so again, should it die before, and not killed
 }
 
 func newDirector(seed uint64, kills, step int, sides []*side) *director {
-	return &director{sides: sides, kills: kills, step: step, chance: rand.New(rand.NewPCG(seed, 1)), deck: map[string][]string{}, counts: map[string]int{}, places: map[string]int{}}
+	return &director{sides: sides, kills: kills, step: step, chance: rand.New(rand.NewPCG(seed, 1)), deck: map[string][]string{}, counts: map[string]int{}, places: map[string]int{}, passed: map[string]bool{}}
 }
 
 // steps are the changes that a call makes durable.
 var steps = []string{"run_opened", "proposed", "executing", "succeeded", "unknown", "approval_requested", "answered", "approved", "rejected",
-	"approval_consumed", "limited", "canceled", "returned"}
+	"approval_consumed", "limited", "canceled", "returned", "queued", "delegated", "scheduled", "schedule_fired", "revocation", "revoked", "revocation_undone",
+	"lease_extended"}
 
 // inside are the places within a store.
 var inside = map[string][]string{"sqlite": {"before commit", "after commit"}, "postgres": {"between round trips", "before commit", "after commit"}}
@@ -107,9 +114,12 @@ const patience = 3 * time.Minute
 // run breaks until enough processes have died.
 func (d *director) run(ctx context.Context) error {
 	var pauses sync.WaitGroup
-	defer pauses.Wait()
-	due := map[string]int{"database": 4, "connections": 2, "pause": 3, "disk": 8}
-	every := map[string]int{"database": 12, "connections": 5, "pause": 100, "disk": 100}
+	defer func() {
+		d.hurried.Store(true)
+		pauses.Wait()
+	}()
+	due := map[string]int{"database": 4, "connections": 2, "pause": 3, "disk": 8, "revoke": 5}
+	every := map[string]int{"database": 12, "connections": 5, "pause": 100, "disk": 100, "revoke": 4}
 	ready := func(kind string) bool {
 		if d.died() < due[kind] {
 			return false
@@ -127,6 +137,14 @@ func (d *director) run(ctx context.Context) error {
 		}
 		if d.kill(ctx, s) {
 			d.count("kill")
+		}
+		if err := d.history(ctx, &pauses); err != nil {
+			return err
+		}
+		if s := d.sides[d.n(len(d.sides))]; ready("revoke") {
+			tool, chance := revocable[d.n(len(revocable))], rand.New(rand.NewPCG(uint64(d.n(1<<30)), 5))
+			pauses.Go(func() { s.crowd.revoke(ctx, tool, chance) })
+			d.count("revocation")
 		}
 		for _, s := range d.sides {
 			switch {
@@ -148,10 +166,39 @@ func (d *director) run(ctx context.Context) error {
 	return nil
 }
 
+// revocable are the tools that an operator takes away and gives back.
+var revocable = []string{"note", "once", "later", "line", "wire", "here", "chime"}
+
+// history copies each store when a third of the deaths are over, and puts it back after two.
+func (d *director) history(ctx context.Context, others *sync.WaitGroup) error {
+	for _, s := range d.sides {
+		switch {
+		case !d.restores:
+		case !d.passed[s.name+" backup"] && d.died() >= d.kills/3:
+			d.passed[s.name+" backup"] = true
+			if err := s.backup(ctx, rand.New(rand.NewPCG(uint64(d.n(1<<30)), 7))); err != nil {
+				return err
+			}
+			d.count("backup")
+		case !d.passed[s.name+" restore"] && s.past.backed && d.died() >= d.kills*2/3:
+			d.passed[s.name+" restore"] = true
+			d.hurried.Store(true)
+			others.Wait() // nobody is stopped, and nothing is taken away meanwhile
+			d.hurried.Store(false)
+			if err := s.restore(ctx, rand.New(rand.NewPCG(uint64(d.n(1<<30)), 6))); err != nil {
+				return fmt.Errorf("%s: the store could not be put back: %w", s.name, err)
+			}
+			d.count("restore")
+		}
+	}
+	return nil
+}
+
 // progress waits until callers have got n more calls done on a side, or a process of it
 // died meanwhile.
 func (d *director) progress(ctx context.Context, s *side, n int) error {
 	from, dead, end := s.done.Load(), d.died(), time.Now().Add(patience)
+	s.allowed.Store(from + int64(n) + ahead)
 	for s.done.Load() < from+int64(n) && d.died() < dead+2 {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -206,7 +253,7 @@ func (d *director) pauseBeyondLease(ctx context.Context, s *side) {
 		d.stop, d.stopper = false, nil
 	}()
 	var wake func()
-	for end := time.Now().Add(patience); wake == nil && time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(patience); wake == nil && time.Now().Before(end) && ctx.Err() == nil && !d.hurried.Load(); {
 		for _, r := range s.replicas {
 			if w := r.slept(stopPlace); w != nil {
 				wake = w
@@ -237,6 +284,8 @@ func (d *director) pauseBeyondLease(ctx context.Context, s *side) {
 // fillDisk takes all room from the SQLite store until that was felt, kills its server
 // while there is none, and gives the room back.
 func (d *director) fillDisk(ctx context.Context, s *side) error {
+	s.allowed.Add(1000) // somebody is to feel it
+	defer func() { s.allowed.Store(s.done.Load() + ahead) }()
 	if err := s.small.fill(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,19 +21,60 @@ type recorded interface {
 // log is a side's event log, as the judge needs it.
 type log struct {
 	events   int
-	executed map[string]int           // attempts recorded by key
+	attempts map[string][]int64       // numbers of the events that tell of them, by key
 	called   map[string]record.CallID // by key
 	last     map[record.CallID]record.State
 	told     map[record.CallID][]string          // its events
 	approval map[record.CallID]record.ApprovalID // consumed by
-	consumed map[record.ApprovalID]int
-	unknown  int // calls that were unknown at some time
+	consumed map[record.ApprovalID][]int64
+	stopped  map[string]int // revocations that count, by what they name
+	unknown  int            // calls that were unknown at some time
 	late     int
+	revoked  int   // revocations
+	fired    int   // firings of schedules
+	epochs   int   // that were opened over an earlier state
+	epoch    int64 // number of the event that tells of the last one
+	before   int   // events before it
 }
 
 func newLog() *log {
-	return &log{executed: map[string]int{}, called: map[string]record.CallID{}, last: map[record.CallID]record.State{}, told: map[record.CallID][]string{},
-		approval: map[record.CallID]record.ApprovalID{}, consumed: map[record.ApprovalID]int{}}
+	return &log{attempts: map[string][]int64{}, called: map[string]record.CallID{}, last: map[record.CallID]record.State{}, told: map[record.CallID][]string{},
+		approval: map[record.CallID]record.ApprovalID{}, consumed: map[record.ApprovalID][]int64{}, stopped: map[string]int{}}
+}
+
+// with is what a log and the one that it took the place of tell together: all of the lost
+// one, and of this one what came in its new epoch. What was before is in both.
+func (v *verdict) with(side string, l, lost *log) *log {
+	if lost == nil {
+		return l
+	}
+	both := newLog()
+	add := func(l *log, from int64) {
+		for key, all := range l.attempts {
+			for _, seq := range all {
+				if seq >= from {
+					both.attempts[key] = append(both.attempts[key], seq)
+				}
+			}
+		}
+		for a, all := range l.consumed {
+			for _, seq := range all {
+				if seq >= from {
+					both.consumed[a] = append(both.consumed[a], seq)
+				}
+			}
+		}
+		maps.Copy(both.called, l.called)
+		maps.Copy(both.approval, l.approval)
+	}
+	add(lost, 0)
+	for key, call := range l.called {
+		if was, ok := both.called[key]; ok && was != call {
+			v.add("%s: key %s is that of %s in the lost store, and of %s after it", side, key, was, call)
+		}
+	}
+	add(l, l.epoch)
+	return both
 }
 
 // verdict collects what must not be.
@@ -96,17 +138,31 @@ func (v *verdict) read(side string, l *log, e record.Event) error {
 	}
 	switch e.Kind {
 	case record.EventExecuting:
-		l.executed[b.Key]++
+		if was, ok := l.called[b.Key]; ok && was != e.Call {
+			v.add("%s: key %s is that of %s and of %s", side, b.Key, was, e.Call)
+		}
+		if l.stopped["tool:"+b.Tool] > 0 {
+			v.add("%s: %s was reserved (event %d) while its tool %s was revoked", side, e.Call, e.Seq, b.Tool)
+		}
+		l.attempts[b.Key] = append(l.attempts[b.Key], e.Seq)
 		l.called[b.Key] = e.Call
+	case record.EventRevocation:
+		l.stopped[b.Detail]++
+		l.revoked++
+	case record.EventRevocationUndone:
+		l.stopped[b.Detail]--
+	case record.EventFired:
+		l.fired++
+	case record.EventRecovered:
+		l.epochs++
+		l.epoch, l.before = e.Seq, l.events-1
 	case record.EventUnknown:
 		l.unknown++
 	case record.EventLate:
 		l.late++
 	case record.EventApprovalConsumed:
 		l.approval[e.Call] = e.Approval
-		if l.consumed[e.Approval]++; l.consumed[e.Approval] > 1 {
-			v.add("%s: %s was consumed %d times", side, e.Approval, l.consumed[e.Approval])
-		}
+		l.consumed[e.Approval] = append(l.consumed[e.Approval], e.Seq)
 	}
 	return nil
 }
@@ -149,8 +205,13 @@ func (v *verdict) effects(side string, l *log, all []effect) {
 		}
 	}
 	for key, n := range sent {
-		if l.called[key] != "" && n > l.executed[key] {
-			v.add("%s: key %s was sent %d times, and %d attempts are recorded", side, key, n, l.executed[key])
+		if l.called[key] != "" && n > len(l.attempts[key]) {
+			v.add("%s: key %s was sent %d times, and %d attempts are recorded", side, key, n, len(l.attempts[key]))
+		}
+	}
+	for q, all := range l.consumed {
+		if len(all) > 1 {
+			v.add("%s: %s was consumed %d times", side, q, len(all))
 		}
 	}
 	for key, n := range byKey(all, side) {
@@ -188,9 +249,26 @@ func (v *verdict) limits(side string, all []effect) (full int) {
 	return full
 }
 
-// ends judges that every call has ended, as the account says it did.
-func (v *verdict) ends(ctx context.Context, side string, store recorded, l *log, effects map[string]int, whole bool) (map[record.State]int, error) {
-	states := map[record.State]int{}
+// reckoning is what is judged of the calls of a store.
+type reckoning struct {
+	log     *log
+	other   *log           // of the store that this one took the place of, or that took its place; or nil
+	effects map[string]int // by key
+	whole   bool           // everything was settled
+	dead    map[record.CallID]bool
+}
+
+// elsewhere reports whether a key has an attempt in the other log that this one does not
+// have: then the call may have had its effect there, and this store does not know.
+func (r reckoning) elsewhere(key string) bool {
+	return r.other != nil && slices.ContainsFunc(r.other.attempts[key], func(seq int64) bool { return !slices.Contains(r.log.attempts[key], seq) })
+}
+
+// ends judges that every call has ended, as the account says it did, that queued calls
+// which came to nothing are listed, and that each firing of a schedule opened one call.
+func (v *verdict) ends(ctx context.Context, side string, store recorded, r reckoning) (map[record.State]int, error) {
+	l, effects, whole := r.log, r.effects, r.whole
+	states, firings := map[record.State]int{}, map[string]record.CallID{}
 	for before := record.CallID(""); ; {
 		page, err := store.Calls(ctx, dispatch.CallQuery{Tenant: "dev", Before: before, Limit: 500})
 		if err != nil {
@@ -202,6 +280,15 @@ func (v *verdict) ends(ctx context.Context, side string, store recorded, l *log,
 		for _, c := range page {
 			before = c.ID
 			states[c.State]++
+			if c.Dead() != r.dead[c.ID] && whole {
+				v.add("%s: %s (%s) is %s and queued: %t, and among the dead calls: %t", side, c.ID, c.Tool.Name, c.State, c.Queued, r.dead[c.ID])
+			}
+			if c.Route == record.RouteSchedule {
+				if was, ok := firings[c.Occurrence]; ok {
+					v.add("%s: one firing opened %s and %s", side, was, c.ID)
+				}
+				firings[c.Occurrence] = c.ID
+			}
 			n := effects[c.Key]
 			if c.Key == "" {
 				n = 0
@@ -213,6 +300,7 @@ func (v *verdict) ends(ctx context.Context, side string, store recorded, l *log,
 			case !c.State.Terminal():
 				v.add("%s: %s (%s) is %s after everything was settled: %s", side, c.ID, c.Tool.Name, c.State, strings.Join(l.told[c.ID], ", "))
 			case reads(c.Tool.Name):
+			case c.State != record.Succeeded && r.elsewhere(c.Key):
 			case c.State == record.Succeeded && n != 1:
 				v.add("%s: %s (%s) succeeded, and has %d effects", side, c.ID, c.Tool.Name, n)
 			case c.State != record.Succeeded && n != 0:
@@ -248,7 +336,8 @@ func (v *verdict) answers(side string, told []said, all []effect) (honest, ran i
 		case done && n != 1:
 			v.add("%s: %s %d was told to have succeeded and has %d effects", side, s.tool(), s.n, n)
 		}
-		if s.purse == "" && !slices.Contains(s.states, record.Denied) { // neither a limit nor a person was against it
+		// Neither a limit nor an operator or another person was against it, and its tool takes it.
+		if s.purse == "" && !s.abandoned && !nowhere(s.tool(), s.n) && !slices.Contains(s.states, record.Denied) && !slices.Contains(s.states, record.Revoked) {
 			honest++
 			if done {
 				ran++

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/store/postgres/pgtest"
 )
 
@@ -49,11 +50,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.BoolVar(&o.mutants, "mutants", false, "run the servers that break a promise, and fail if one of them is not caught")
 	flags.StringVar(&o.dir, "dir", "", "folder for the files of the run (default: a temporary one)")
 	flags.BoolVar(&o.keep, "keep", false, "leave the files of the run")
-	flags.DurationVar(&o.within, "within", 0, "give up after this time (default: three minutes, and six seconds for each kill)")
+	flags.DurationVar(&o.within, "within", 0, "give up after this time (default: four minutes, and two seconds for each kill)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.within, 3*time.Minute+time.Duration(o.kills)*6*time.Second))
+	o.within = cmp.Or(o.within, 4*time.Minute+time.Duration(o.kills)*2*time.Second)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.within, fmt.Errorf("it is not over after %s", o.within))
 	defer cancel()
 	dir, err := os.MkdirTemp(o.dir, "placet-chaos-")
 	if err != nil {
@@ -147,7 +149,7 @@ func play(ctx context.Context, o options, scene scenario, dir, program string, o
 		}
 	}()
 	if scene.shared {
-		s, err := openPostgres(ctx, dir, program, tools.at)
+		s, err := openPostgres(ctx, dir, program, tools)
 		if s != nil {
 			sides = append(sides, s)
 		}
@@ -158,7 +160,7 @@ func play(ctx context.Context, o options, scene scenario, dir, program string, o
 			return 0, err
 		}
 	}
-	s, err := openSQLite(ctx, dir, program, tools.at, 96+o.kills/4)
+	s, err := openSQLite(ctx, dir, program, tools, 128+o.kills/2)
 	sides = append(sides, s)
 	if err != nil {
 		return 0, err
@@ -167,6 +169,7 @@ func play(ctx context.Context, o options, scene scenario, dir, program string, o
 		fmt.Fprintln(out, "chaos: skipped=full_disk a small file system cannot be mounted here")
 	}
 	d := newDirector(o.seed, o.kills, scene.step, sides)
+	d.restores = scene.judge
 	var crowds []*crowd
 	for i, s := range sides {
 		s.env = append(s.env, "PLACET_CHAOS_MUTANT="+scene.mutant)
@@ -174,25 +177,40 @@ func play(ctx context.Context, o options, scene scenario, dir, program string, o
 			r.keep(ctx, d.next)
 		}
 		c := newCrowd(s, o.seed+uint64(i))
+		s.crowd = c
+		s.allowed.Store(ahead)
 		c.begin(ctx, 2*len(s.replicas))
 		crowds = append(crowds, c)
 	}
-	err = d.run(ctx)
+	for _, s := range sides {
+		if scene.judge && err == nil {
+			err = s.learnKey(ctx)
+		}
+	}
+	began := time.Now()
+	if err == nil {
+		err = d.run(ctx)
+	}
+	took := time.Since(began)
 	d.rests()
 	tools.calm.Store(true)
+	for _, s := range sides {
+		s.issuer.calm.Store(true)
+	}
 	for _, c := range crowds {
 		c.finish()
 	}
 	if err != nil {
-		return 0, d.explain(err)
+		return 0, d.explain(ctx, err)
 	}
+	fmt.Fprintf(out, "chaos: broken for %s, %s for each death\n", took.Round(time.Second), (took / time.Duration(max(1, d.died()))).Round(10*time.Millisecond))
 	v := &verdict{}
 	chance := rand.New(rand.NewPCG(o.seed, 3))
 	var lines []string
 	for _, c := range crowds {
 		line, err := v.side(ctx, c, scene.judge, chance, file)
 		if err != nil {
-			return 0, d.explain(err)
+			return 0, d.explain(ctx, err)
 		}
 		lines = append(lines, line)
 	}
@@ -215,7 +233,10 @@ func play(ctx context.Context, o options, scene scenario, dir, program string, o
 func (v *verdict) side(ctx context.Context, c *crowd, whole bool, chance *rand.Rand, file string) (string, error) {
 	s := c.side
 	var happened, not int
+	dead := map[record.CallID]bool{}
 	if whole {
+		c.giveBack(ctx, chance)
+		c.noMore(ctx, chance)
 		if err := c.settle(ctx, chance); err != nil {
 			return "", err
 		}
@@ -227,12 +248,23 @@ func (v *verdict) side(ctx context.Context, c *crowd, whole bool, chance *rand.R
 		if err != nil {
 			return "", err
 		}
+		gone, err := c.dead(ctx, chance)
+		if err != nil {
+			return "", fmt.Errorf("%s: nobody says which queued calls are dead: %w", s.name, err)
+		}
+		for _, u := range gone {
+			dead[u.ID] = true
+		}
+		if err := s.proved(ctx); err != nil {
+			return "", err
+		}
+		v.violations = append(v.violations, s.past.found...)
 	}
 	for _, r := range s.replicas {
 		r.end()
 		v.violations = append(v.violations, r.panicked()...)
 	}
-	store, err := s.records(ctx)
+	store, err := s.records(ctx, false)
 	if err != nil {
 		return "", err
 	}
@@ -244,22 +276,74 @@ func (v *verdict) side(ctx context.Context, c *crowd, whole bool, chance *rand.R
 	if err != nil {
 		return "", errors.Join(err, store.Close())
 	}
-	v.effects(s.name, l, all)
+	lost, err := v.lost(ctx, s, l, byKey(all, s.name))
+	if err != nil {
+		return "", errors.Join(err, store.Close())
+	}
+	v.effects(s.name, v.with(s.name, l, lost), all)
 	full := v.limits(s.name, all)
 	honest, ran := v.answers(s.name, c.told, all)
-	states, err := v.ends(ctx, s.name, store, l, byKey(all, s.name), whole)
+	states, err := v.ends(ctx, s.name, store, reckoning{log: l, other: lost, effects: byKey(all, s.name), whole: whole, dead: dead})
 	if err := errors.Join(err, store.Close()); err != nil {
 		return "", err
 	}
 	if ran*2 < honest || ran == 0 {
 		v.add("%s: only %d of %d legitimate calls ran", s.name, ran, honest)
 	}
+	if whole && s.past.sealed < int64(l.events)-20 {
+		v.add("%s: the log has %d events, and %d of them are sealed", s.name, l.events, s.past.sealed)
+	}
 	var ends []string
 	for _, state := range slices.Sorted(maps.Keys(states)) {
 		ends = append(ends, fmt.Sprintf("%s=%d", state, states[state]))
 	}
-	return fmt.Sprintf("chaos: side=%s events=%d effects=%d legitimate=%d ran=%d calls: %s; %d were unknown, reconciled: %d had happened, %d had not; %d late answers, %d purses spent",
-		s.name, l.events, len(byKey(all, s.name)), honest, ran, strings.Join(ends, " "), l.unknown, happened, not, l.late, full), nil
+	line := fmt.Sprintf("chaos: side=%s events=%d effects=%d legitimate=%d ran=%d calls: %s; %d were unknown, reconciled: %d had happened, %d had not; %d late answers, %d purses spent",
+		s.name, l.events, len(byKey(all, s.name)), honest, ran, strings.Join(ends, " "), l.unknown, happened, not, l.late, full)
+	if whole {
+		used := map[string]int{}
+		for _, e := range all {
+			if e.Side == s.name && !e.Again {
+				used[e.Tool]++
+			}
+		}
+		line += fmt.Sprintf("\nchaos: side=%s queued: %d effects, %d dead; schedules: %d made, %d firings, %d effects; %d effects under leases; %d revocations; %d of %d events sealed, %d proofs",
+			s.name, used["later"]+used["once"], len(dead), c.timed, l.fired, used["chime"], used["here"], l.revoked, s.past.sealed, l.events, s.past.proofs)
+	}
+	if lost != nil {
+		line += fmt.Sprintf("\nchaos: side=%s restored: %d events of the lost store, %d of the one in its place were there before, with calls waiting of which %d had run; %d calls and %d questions of before were asked for again",
+			s.name, lost.events, l.before, s.past.used, s.past.calls, s.past.asked)
+	}
+	return line, nil
+}
+
+// lost judges the store that gave way to an earlier state of itself, as far as it goes; nil: there
+// is none.
+func (v *verdict) lost(ctx context.Context, s *side, after *log, effects map[string]int) (*log, error) {
+	want := 0
+	if s.past.restored {
+		want = 1
+	}
+	if after.epochs != want {
+		v.add("%s: the log tells of %d new epochs", s.name, after.epochs)
+	}
+	if !s.past.restored {
+		return nil, nil
+	}
+	store, err := s.records(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	l, err := v.readLog(ctx, s.name, store)
+	if err == nil {
+		_, err = v.ends(ctx, s.name+" (lost)", store, reckoning{log: l, other: after, effects: effects})
+	}
+	if s.past.used == 0 {
+		v.add("%s: nothing ran that the backup had waiting", s.name)
+	}
+	if l != nil && l.events <= after.before {
+		v.add("%s: nothing was lost: %d events, and %d before the new epoch", s.name, l.events, after.before)
+	}
+	return l, errors.Join(err, store.Close())
 }
 
 // report prints a line for each kind of fault.
@@ -279,10 +363,13 @@ func (d *director) report(out io.Writer, t *toolServer) {
 	}
 }
 
-// explain adds what processes said that ended by themselves.
-func (d *director) explain(err error) error {
+// explain adds how far it came, and what processes said that ended by themselves.
+func (d *director) explain(ctx context.Context, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if why := context.Cause(ctx); why != nil {
+		err = fmt.Errorf("%w: %d of %d processes have died; give it more time with -within, or a machine that has less to do (%w)", why, d.dead, d.kills, err)
+	}
 	if len(d.alone) == 0 {
 		return err
 	}

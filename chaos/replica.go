@@ -23,6 +23,7 @@ type replica struct {
 	killed bool          // by us, since it was started
 	paused bool          // it is stopped, and a load balancer would not choose it
 	ending bool          // nobody starts it again
+	held   chan struct{} // it is not started until this is closed; nil: it is
 	over   chan struct{} // closed when the supervisor has ended
 }
 
@@ -46,7 +47,7 @@ func (r *replica) keep(ctx context.Context, next ends) {
 		how := ending{first: true}
 		for ctx.Err() == nil {
 			point := next(r, how)
-			cmd, err := r.start(point)
+			cmd, err := r.start(ctx, point)
 			if err != nil {
 				how = ending{alone: true, said: err.Error()}
 				continue
@@ -63,11 +64,19 @@ func (r *replica) keep(ctx context.Context, next ends) {
 func (r *replica) note() string { return filepath.Join(r.side.dir, r.name+".point") }
 func (r *replica) log() string  { return filepath.Join(r.side.dir, r.name+".log") }
 
-// start runs the process; nil when it is to run no more.
-func (r *replica) start(point string) (*exec.Cmd, error) {
+// start runs the process when it may run; nil when it is to run no more.
+func (r *replica) start(ctx context.Context, point string) (*exec.Cmd, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ending {
+	for held := r.held; held != nil && ctx.Err() == nil; held = r.held {
+		r.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+	}
+	if r.ending || ctx.Err() != nil {
 		return nil, nil
 	}
 	_ = os.Remove(r.note()) // of an earlier life
@@ -76,7 +85,7 @@ func (r *replica) start(point string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(r.side.program, "dev", "--config", r.config)
+	cmd := exec.Command(r.side.program, "serve", "--config", r.config)
 	cmd.Dir, cmd.Stderr = r.side.dir, log
 	cmd.Env = append(append(os.Environ(), r.side.env...), "PLACET_CHAOS_POINT="+point, "PLACET_CHAOS_NOTE="+r.note())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive this program, however that ends
@@ -112,6 +121,37 @@ func (r *replica) kill() bool {
 	}
 	r.killed = true
 	return r.cmd.Process.Kill() == nil
+}
+
+// hold ends the process, waits until it is gone, and keeps it from being started until
+// it is free.
+func (r *replica) hold(ctx context.Context) error {
+	r.mu.Lock()
+	r.held = make(chan struct{})
+	if r.cmd != nil {
+		r.killed = true
+		_ = r.cmd.Process.Kill() // an error means that it has ended
+	}
+	r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		gone := r.cmd == nil
+		r.mu.Unlock()
+		if gone || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rest(ctx, 5*time.Millisecond)
+	}
+}
+
+// free lets a process be started that was held.
+func (r *replica) free() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held != nil {
+		close(r.held)
+		r.held = nil
+	}
 }
 
 // pause stops the process where it is, until the returned function is called. Nil:
@@ -186,6 +226,7 @@ func (r *replica) end() {
 		_ = r.cmd.Process.Kill() // an error means that it has ended
 	}
 	r.mu.Unlock()
+	r.free()
 	if r.over != nil {
 		<-r.over
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,7 @@ func openAccount(path string) (*account, error) {
 func (a *account) write(e effect) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e.Tool == "line" {
+	if slices.Contains(honouring, e.Tool) {
 		e.Again = a.done[e.Key]
 		a.done[e.Key] = true
 	}
@@ -80,6 +81,7 @@ func readAccount(path string) ([]effect, error) {
 type toolServer struct {
 	account *account
 	http    *http.Server
+	mux     *http.ServeMux
 	at      string
 
 	loss                 float64     // how many of the calls lose their answer
@@ -90,13 +92,15 @@ type toolServer struct {
 }
 
 func serveTools(account *account, loss float64, chance *rand.Rand, sides ...string) (*toolServer, error) {
-	t := &toolServer{account: account, loss: loss, chance: chance}
 	mux := http.NewServeMux()
+	t := &toolServer{account: account, loss: loss, chance: chance, mux: mux}
 	for _, side := range sides {
 		desk := t.desk(side)
 		inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return desk }, &mcp.StreamableHTTPOptions{Stateless: true})
 		mux.Handle("/"+side+"/mcp", t.fateful(inner, []byte(`"tools/call"`)))
-		mux.Handle("POST /"+side+"/lines", t.fateful(t.lines(side), nil))
+		for _, tool := range honouring {
+			mux.Handle("POST /"+side+"/"+tool, t.fateful(t.honours(side, tool), nil))
+		}
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -109,13 +113,26 @@ func serveTools(account *account, loss float64, chance *rand.Rand, sides ...stri
 
 func (t *toolServer) close() { _ = t.http.Close() }
 
+// chances is a source of chance for somebody else.
+func (t *toolServer) chances() *rand.Rand {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return rand.New(rand.NewPCG(t.chance.Uint64(), t.chance.Uint64()))
+}
+
+// honouring are the tools that act once for each key, however often they are asked.
+var honouring = []string{"line", "later", "chime"}
+
+// nowhere reports whether a thing of this number is refused by the tools that honour keys.
+func nowhere(tool string, n int) bool { return tool == "later" && n%8 == 0 }
+
 // schema of every tool's arguments.
 const schema = `{"type":"object","properties":{"n":{"type":"integer"},"purse":{"type":"string"},"amount":{"type":"integer"}},"required":["n"]}`
 
 // desk is an MCP server whose tools do what they are asked, as often as they are.
 func (t *toolServer) desk(side string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1"}, nil)
-	for _, name := range []string{"note", "look", "wire", "draw", "stamp"} {
+	for _, name := range []string{"note", "look", "wire", "draw", "stamp", "once"} {
 		s.AddTool(&mcp.Tool{Name: name, Description: "Does " + name + ".", InputSchema: json.RawMessage(schema)},
 			func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				e := effect{Side: side, Tool: name}
@@ -132,12 +149,12 @@ func (t *toolServer) desk(side string) *mcp.Server {
 	return s
 }
 
-// lines is a plain HTTP service that honours idempotency keys.
-func (t *toolServer) lines(side string) http.HandlerFunc {
+// honours is a plain HTTP service that honours idempotency keys.
+func (t *toolServer) honours(side, tool string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		e := effect{Side: side, Tool: "line", Key: r.Header.Get("Idempotency-Key")}
-		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
-			http.Error(w, "no line", http.StatusBadRequest)
+		e := effect{Side: side, Tool: tool, Key: r.Header.Get("Idempotency-Key")}
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || nowhere(tool, e.N) {
+			http.Error(w, "no line", http.StatusUnprocessableEntity)
 			return
 		}
 		if err := t.account.write(e); err != nil {

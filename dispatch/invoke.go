@@ -2,12 +2,17 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/placet-dev/placet/canon"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 )
+
+// errLate: the reservation took as long as the tool may, so nothing is sent (rule E5).
+var errLate = errors.New("the deadline passed before the call was sent")
 
 // invoke is step 10. The reservation is durable; whatever happens from here on,
 // the call has an outcome, and where it is not known it is unknown.
@@ -21,6 +26,9 @@ func (b *Boundary) invoke(ctx context.Context, e *evaluation, c record.Call, t T
 	}
 
 	reached := Reached{Err: within.Err()}
+	if t.late(time.Now()) {
+		reached.Err = errLate
+	}
 	if reached.Err == nil { // a caller that is gone before the first byte: proof that nothing happened
 		sent, done := b.spans.reach(within, e.tool, c)
 		reached = b.reach(sent, t)

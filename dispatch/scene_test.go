@@ -21,6 +21,7 @@ import (
 	"github.com/placet-dev/placet/policy/rego"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/store/postgres"
 )
 
 const toolsYAML = `
@@ -171,6 +172,7 @@ type scene struct {
 	verifier *identity.Verifier
 	path     string
 	database string // on PostgreSQL
+	postgres postgres.Options
 	rego     string
 	yaml     string
 	points   []dispatch.DecisionPoint

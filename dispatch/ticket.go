@@ -66,6 +66,11 @@ func (t Ticket) Redeem() (Work, bool) {
 	return t.w.work, true
 }
 
+// late reports whether the work's deadline is over.
+func (t Ticket) late(now time.Time) bool {
+	return t.w != nil && !t.w.work.Deadline.IsZero() && !now.Before(t.w.work.Deadline)
+}
+
 // Invoker reaches tools.
 type Invoker interface {
 	// Invoke runs the ticket's call and says what is known of its effect. It

@@ -56,23 +56,37 @@ func TestMain(m *testing.M) {
 // the test lets it go on, or its caller gives it up.
 type desk struct {
 	mu    sync.Mutex
-	lines []string
+	deeds []deed
 	began chan string   // a slow call has come
 	ended chan error    // and has ended
 	gate  chan struct{} // lets slow calls go on
 	ahead atomic.Int64  // by how much the clock of its verifier is
 }
 
-func (d *desk) note(line string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lines = append(d.lines, line)
+// deed is one line of its account.
+type deed struct {
+	at   time.Time
+	line string
+	key  string // by which Placet names the call's effect
 }
 
-func (d *desk) did() []string {
+func (d *desk) note(line, key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.lines)
+	d.deeds = append(d.deeds, deed{time.Now(), line, key})
+}
+
+func (d *desk) account() []deed {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.deeds)
+}
+
+func (d *desk) did() (lines []string) {
+	for _, deed := range d.account() {
+		lines = append(lines, deed.line)
+	}
+	return lines
 }
 
 func (d *desk) server() *mcp.Server {
@@ -90,7 +104,8 @@ func (d *desk) server() *mcp.Server {
 				}
 				d.ended <- nil
 			}
-			d.note(name + " " + string(r.Params.Arguments))
+			key, _ := r.Params.Meta["dev.placet/idempotency_key"].(string)
+			d.note(name+" "+string(r.Params.Arguments), key)
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done " + name}}}, nil
 		})
 	}

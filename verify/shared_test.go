@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	_ "github.com/jackc/pgx/v5/stdlib" // the drivers
+	_ "modernc.org/sqlite"
 
 	"github.com/placet-dev/placet/credential"
+	"github.com/placet-dev/placet/store/postgres/pgtest"
 )
 
 func openShared(t *testing.T, file string) *sql.DB {
@@ -46,6 +48,76 @@ func newShared(t *testing.T) (file string, db *sql.DB) {
 // Of many verifiers that share a table, one lets a token through. Per process each does.
 func TestSharedSeenLetsATokenThroughOnce(t *testing.T) {
 	file, _ := newShared(t)
+	lettingThroughOnce(t, func() *sql.DB { return openShared(t, file) })
+}
+
+// The same in PostgreSQL, where what is committed is seen by others at once: a token
+// works once, a table that is away or locked refuses in doubt, and does not for ever.
+func TestSharedSeenInPostgreSQL(t *testing.T) {
+	server := pgtest.Start(t)
+	open := func() *sql.DB {
+		db, err := sql.Open("pgx", server.DSN("owner", "postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	for range 2 { // a second time changes nothing
+		if _, err := open().ExecContext(t.Context(), SharedTable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lettingThroughOnce(t, open)
+
+	c := &clock{now: begin}
+	seen := Shared(open(), c.Now)
+	use := func(id string, want bool) {
+		t.Helper()
+		if first, err := seen.Use(t.Context(), id, c.Now().Add(time.Minute)); first != want || err != nil {
+			t.Errorf("%s: %v, %v", id, first, err)
+		}
+	}
+	use("it's; DROP TABLE placet_used_tokens; --"+strings.Repeat("x", 10_000), true)
+	use("a", true)
+	use("a", false)
+	c.pass(2 * time.Hour)
+	use("b", true)
+	if n := server.Do(t, "postgres", `SELECT count(*) FROM placet_used_tokens WHERE ends >= `+fmt.Sprint(begin.Unix()-60)); n != "1" {
+		t.Errorf("%s rows are kept", n)
+	}
+
+	// Somebody holds the table: who asks is refused when their time is over, and the
+	// token is not used up by it.
+	held := open()
+	tx, err := held.BeginTx(t.Context(), nil)
+	if err == nil {
+		_, err = tx.ExecContext(t.Context(), `LOCK TABLE placet_used_tokens`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if first, err := seen.Use(ctx, "c", c.Now().Add(time.Minute)); first || err == nil {
+		t.Errorf("while the table is locked: %v, %v", first, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	use("c", true)
+
+	server.Crash()
+	if first, err := seen.Use(t.Context(), "d", c.Now().Add(time.Minute)); first || err == nil {
+		t.Errorf("without a database: %v, %v", first, err)
+	}
+	server.Restart(t)
+	use("c", false)
+	use("d", true)
+}
+
+func lettingThroughOnce(t *testing.T, open func() *sql.DB) {
+	t.Helper()
 	h := newHouse(t)
 	race := func(seen func() Seen) int64 {
 		token := h.token()
@@ -67,7 +139,7 @@ func TestSharedSeenLetsATokenThroughOnce(t *testing.T) {
 		all.Wait()
 		return through.Load()
 	}
-	if n := race(func() Seen { return Shared(openShared(t, file), h.clock.Now) }); n != 1 {
+	if n := race(func() Seen { return Shared(open(), h.clock.Now) }); n != 1 {
 		t.Errorf("%d came through", n)
 	}
 	if n := race(func() Seen { return PerProcess(h.clock.Now) }); n != 8 {

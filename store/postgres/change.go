@@ -281,7 +281,7 @@ func (t *truth) made(p prepared, w *writes) {
 		if run, ok := t.runs[runKey{p.Tenant, p.Run}]; ok && p.Touch {
 			run.Active = f.At
 			t.runs[runKey{p.Tenant, p.Run}] = run
-			w.queue(touchRun, micro(f.At), string(p.Tenant), string(p.Run))
+			w.touched[runKey{p.Tenant, p.Run}] = micro(f.At)
 		}
 	}
 	t.putPasskey(f.Passkey, w)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,7 +24,9 @@ type committer struct {
 	log    *slog.Logger
 	origin string // who tells other processes of what is committed
 	batch  int
-	limit  time.Duration // for what is sent at once
+	limit  time.Duration // for a transaction, with all that is sent in it
+	idle   time.Duration // after which the server ends a transaction that waits for us
+	brief  time.Duration // how long a change waits for a lock that its batch did not get
 	epoch  int64         // of the store when it was opened
 	pause  func()
 
@@ -41,7 +44,7 @@ type request struct {
 }
 
 func newCommitter(ctx context.Context, config *pgx.ConnConfig, origin string, o Options) (*committer, error) {
-	c := &committer{config: config, origin: origin, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, pause: o.testOnlyPause,
+	c := &committer{config: config, origin: origin, log: o.Log, batch: o.Batch, limit: 3 * o.Statement, idle: o.Idle, brief: max(o.Lock/50, 10*time.Millisecond), pause: o.testOnlyPause,
 		in: make(chan *request, o.Batch), quit: make(chan struct{}), done: make(chan struct{})}
 	if err := c.connect(ctx); err != nil {
 		return nil, err
@@ -121,7 +124,7 @@ func (c *committer) loop() {
 		}
 		batch = c.gather(batch, expect)
 		expect = (expect + len(batch)) / 2
-		c.commit(batch)
+		c.commit(batch, 0)
 	}
 }
 
@@ -173,7 +176,7 @@ func (c *committer) drain() {
 	for {
 		select {
 		case r := <-c.in:
-			c.commit([]*request{r})
+			c.commit([]*request{r}, 0)
 		default:
 			c.drop()
 			return
@@ -184,10 +187,11 @@ func (c *committer) drain() {
 // tries is how often a batch is tried that failed before anything was committed.
 const tries = 4
 
-// commit applies a batch as one transaction and answers everybody in it.
-func (c *committer) commit(batch []*request) {
+// commit applies a batch as one transaction and answers everybody in it. wait is how
+// long it waits for a lock, where that is not as long as the connection does.
+func (c *committer) commit(batch []*request, wait time.Duration) {
 	for try := 1; ; try++ {
-		sent, err := c.transaction(batch)
+		sent, err := c.transaction(batch, wait)
 		if err == nil {
 			for _, r := range batch {
 				r.done <- r.err
@@ -201,11 +205,13 @@ func (c *committer) commit(batch []*request) {
 			c.fail(batch, err, "it is not known whether the change was recorded")
 		case try < tries && again(err):
 			continue
-		case len(batch) > 1 && !again(err) && refusedByServer(err):
-			// One of them is one that the database does not take; the others are not to
-			// suffer for it.
+		case len(batch) > 1 && ofOne(err):
+			// The others are not to suffer for it, nor to wait long for the same lock.
+			if codeOf(err) == lockTimeout {
+				wait = c.brief
+			}
 			for _, r := range batch {
-				c.commit([]*request{r})
+				c.commit([]*request{r}, wait)
 			}
 		default:
 			c.fail(batch, err, "the change could not be recorded")
@@ -223,33 +229,58 @@ func (c *committer) fail(batch []*request, err error, what string) {
 // errNotCommitted is the answer to COMMIT of a transaction that had failed before.
 var errNotCommitted = errors.New("the transaction was rolled back")
 
+// What the server calls the errors that are told apart here.
+const (
+	cannotSerialize = "40001"
+	deadlock        = "40P01"
+	notHeld         = "PL001" // a row was not as a statement of ours expects (held)
+	lockTimeout     = "55P03"
+	canceled        = "57014" // a statement that took too long, too
+	idleTimeout     = "25P03"
+)
+
+// errPaused says that this process stood still within a transaction for so long that
+// the server ended it.
+var errPaused = errors.New("this process stood still in the middle of a transaction")
+
+func codeOf(err error) string {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return server.Code
+	}
+	return ""
+}
+
 // refusedByServer reports whether the server said that a statement failed while it
-// goes on working: then nothing behind that statement ran, COMMIT neither.
+// goes on working: then nothing behind that statement ran, COMMIT neither. It ends a
+// connection for waiting in a transaction only before it was told to commit that.
 func refusedByServer(err error) bool {
-	var server *pgconn.PgError
 	if errors.Is(err, errNotCommitted) {
 		return true
 	}
-	return errors.As(err, &server) && server.SeverityUnlocalized == "ERROR"
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (server.SeverityUnlocalized == "ERROR" || server.Code == idleTimeout)
 }
 
-// again reports whether the same batch may succeed when it is tried anew: other
-// replicas were in the way, or the connection broke before COMMIT was sent.
+// again reports whether the same batch may succeed when it is tried anew at once: other
+// replicas were in the way, or the connection broke. Who waited for a lock or an answer
+// until the time was over has waited long enough.
 func again(err error) bool {
-	var server *pgconn.PgError
-	if !errors.As(err, &server) {
+	switch codeOf(err) {
+	case cannotSerialize, deadlock, notHeld, idleTimeout:
 		return true
+	case "":
+		return !errors.Is(err, context.DeadlineExceeded)
 	}
-	switch server.Code {
-	case "40001", "40P01", "PL001":
-		return true
-	}
-	return server.SeverityUnlocalized != "ERROR"
+	return !refusedByServer(err)
 }
+
+// ofOne reports whether one change of a batch may be what the server does not take, or
+// what has to wait. A server that is slow is so for all.
+func ofOne(err error) bool { return refusedByServer(err) && codeOf(err) != canceled }
 
 // transaction runs a batch. sent says that COMMIT was sent, so that an error which the
 // server did not give leaves open what is so.
-func (c *committer) transaction(batch []*request) (sent bool, err error) {
+func (c *committer) transaction(batch []*request, wait time.Duration) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
 	defer cancel()
 	if c.conn == nil || c.conn.IsClosed() {
@@ -271,6 +302,9 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	b.Queue(see, want.visible())
+	if wait > 0 {
+		b.Queue(waitForLocks, millis(wait))
+	}
 	parts, b, err := c.find(ctx, b, batch[0], want, truth)
 	if err != nil {
 		return false, err
@@ -292,6 +326,7 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 			break
 		}
 	}
+	read := time.Now()
 	if c.pause != nil {
 		c.pause()
 	}
@@ -308,6 +343,9 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 		b.Queue("ROLLBACK") // everybody was refused
 		return false, c.conn.SendBatch(ctx, b).Close()
 	}
+	if time.Since(read) >= c.idle {
+		return false, errPaused
+	}
 	w.send(b, c.origin)
 	if err := c.conn.SendBatch(ctx, b).Close(); err != nil {
 		return true, err
@@ -315,6 +353,9 @@ func (c *committer) transaction(batch []*request) (sent bool, err error) {
 	c.epoch = truth.own
 	return true, nil
 }
+
+// waitForLocks shortens the wait of one transaction.
+const waitForLocks = `SELECT set_config('lock_timeout', $1, true)`
 
 // visible are the tenants of a batch: what it does not name it cannot touch. Whether a
 // passkey's ID is taken is asked of every tenant.
@@ -379,6 +420,7 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 			return nil, nil, err
 		}
 		b = &pgx.Batch{}
+		slices.SortFunc(runs, func(x, y record.Run) int { return cmp.Compare(x.ID, y.ID) })
 		for _, run := range runs {
 			ended, err := add(f.Of(run))
 			if err != nil {
@@ -387,6 +429,7 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 			sweeps = append(sweeps, *ended.Sweep)
 		}
 	}
+	roots := slices.Clone(sweeps)
 	b, err := c.below(ctx, b, &sweeps, want, add)
 	if err != nil {
 		return nil, nil, err
@@ -404,6 +447,7 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 		return nil, nil, err
 	}
 	for i, s := range sweeps {
+		slices.SortFunc(found[i], func(x, y callKey) int { return cmp.Compare(x.id, y.id) })
 		for _, k := range found[i] {
 			l, err := loadAs(ctx, c.conn, k.tenant, k.id)
 			if err != nil {
@@ -414,7 +458,36 @@ func (c *committer) find(ctx context.Context, b *pgx.Batch, first *request, want
 			}
 		}
 	}
-	return parts, &pgx.Batch{}, nil
+	return inOrder(parts, roots), &pgx.Batch{}, nil
+}
+
+// inOrder puts what a change sweeps in the order that the log has on every store: a
+// run's end, its calls, and then each run below it with its own.
+func inOrder(parts []prepared, roots []record.Sweep) (out []prepared) {
+	ends, calls, below := map[record.RunID]prepared{}, map[record.RunID][]prepared{}, map[record.RunID][]record.RunID{}
+	for _, p := range parts {
+		if m := p.facts.Run; m != nil {
+			ends[m.After.ID] = p
+			below[m.After.Parent] = append(below[m.After.Parent], m.After.ID)
+			continue
+		}
+		run := p.facts.Call.After.Run
+		calls[run] = append(calls[run], p)
+	}
+	var walk func(record.RunID)
+	walk = func(run record.RunID) {
+		if end, ok := ends[run]; ok {
+			out = append(out, end)
+		}
+		out = append(out, calls[run]...)
+		for _, child := range below[run] {
+			walk(child)
+		}
+	}
+	for _, s := range roots {
+		walk(s.Run)
+	}
+	return out
 }
 
 func (c *committer) close() error {

@@ -15,8 +15,8 @@ const (
 		WHERE tenant = $1 AND lineage = $2 AND tool = $3 AND digest = $4 AND at > $5 AND state = 'open'
 		AND EXISTS (SELECT 1 FROM runs WHERE runs.tenant = emissions.tenant AND runs.id = emissions.run AND runs.turn = emissions.turn AND runs.state <> 'terminated')
 		ORDER BY at, position, id LIMIT 1`
-	selectOpenEmissions = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = $1 AND run = $2 AND state = 'open' ORDER BY at, position LIMIT $3`
-	selectLabelled      = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = $1 AND lineage = $2 AND label = $3 AND label <> '' ORDER BY at, position LIMIT $4`
+	selectOpenEmissions = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = $1 AND run = $2 AND state = 'open' ORDER BY at, position, id LIMIT $3`
+	selectLabelled      = `SELECT ` + emissionFields + ` FROM emissions WHERE tenant = $1 AND lineage = $2 AND label = $3 AND label <> '' ORDER BY at, position, id LIMIT $4`
 	selectNewestRequest = `SELECT id, provider, digest, at FROM model_requests WHERE tenant = $1 AND run = $2 ORDER BY at DESC, id DESC LIMIT 1`
 	selectEqualRequest  = `SELECT id, provider, digest, at FROM model_requests WHERE tenant = $1 AND run = $2 AND digest = $3`
 	selectModelObject   = `SELECT run FROM model_objects WHERE tenant = $1 AND provider = $2 AND id = $3`

@@ -47,7 +47,6 @@ func (s *Store) Held(ctx context.Context, tenant record.TenantID, after record.L
 
 // Lineage implements dispatch.Store.
 func (s *Store) Lineage(ctx context.Context, tenant record.TenantID, id record.LineageID) (l record.Lineage, err error) {
-	l = record.Lineage{Tenant: tenant, ID: id}
 	err = s.read(ctx, only(tenant), ask(func(c *columns) (err error) { l, err = scanLineage(c); return err }, selectLineage, string(tenant), string(id)))
 	return l, err
 }

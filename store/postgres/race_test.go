@@ -261,6 +261,35 @@ func TestReplicasKeepTheFence(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a revocation", func(t *testing.T) {
+		for n := range 10 {
+			o := anna
+			o.Tenant = record.TenantID(fmt.Sprintf("revoked-%d", n))
+			r := openRun(t, s[0], o)
+			revocation := record.Revocation{ID: record.RevocationID(newID(t, "rev")), Tenant: o.Tenant, Kind: record.RevokedTool, Name: "refund", Reason: "race", Who: record.Who{System: "test"}, At: noon}
+			won := race(t, 17, func(i int) error {
+				if i == 8 {
+					revoke, err := record.Revoke(revocation)
+					if err != nil {
+						return err
+					}
+					return s[1].Apply(t.Context(), revoke)
+				}
+				step := stepOf(r, 0)
+				step.Premise.Revoked = &record.Fence{}
+				reserve, err := record.Reserve(proposal(t, r, fmt.Sprintf(`{"n":%d}`, i)), step, noon.Add(time.Minute), nil, nil)
+				if err != nil {
+					return err
+				}
+				return s[i%2].Apply(t.Context(), reserve)
+			}, record.RefusedPremise)
+			// Whatever was reserved, it saw: nothing in flight is missed, and nothing comes after.
+			made, err := s[0].Revocation(t.Context(), o.Tenant, revocation.ID)
+			if err != nil || made.Caught.Running != won-1 || len(made.Caught.Calls) != won-1 {
+				t.Fatalf("%d were reserved, and it caught %+v: %v", won-1, made.Caught, err)
+			}
+		}
+	})
 	t.Run("two approvers", func(t *testing.T) {
 		for n := range 10 {
 			r := openRun(t, s[0], anna)

@@ -32,7 +32,7 @@ const (
 	selectWitnessed = `SELECT ` + callFields + ` FROM calls WHERE tenant = $1 AND lineage = $2 AND effect = $3
 		AND NOT read_only AND source = 'witnessed' AND ` + isOpen + ` ORDER BY id DESC LIMIT 1`
 	selectDone = `SELECT ` + callFields + ` FROM calls WHERE tenant = $1 AND effect = $2
-		AND NOT read_only AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`
+		AND NOT read_only AND state = 'succeeded' ORDER BY changed DESC, id DESC LIMIT 1`
 	selectUnsettled = `SELECT ` + callFields + ` FROM calls WHERE tenant = $1 AND effect = $2
 		AND NOT read_only AND state IN ('executing', 'unknown') ORDER BY id LIMIT 20`
 	selectEffect    = `SELECT version FROM effects WHERE tenant = $1 AND effect = $2`
@@ -48,7 +48,7 @@ const (
 	selectDue     = `SELECT tenant, id FROM calls WHERE due IS NOT NULL AND due <= $1 ORDER BY due LIMIT $2`
 	selectNextDue = `SELECT due FROM calls WHERE due IS NOT NULL AND due > $1 ORDER BY due LIMIT 1`
 	selectLabel   = `SELECT ` + runFields + ` FROM runs WHERE tenant = $1 AND issuer = $2 AND subject = $3 AND agent = $4
-		AND label = $5 AND state <> 'terminated' AND NOT vouched AND parent = '' ORDER BY opened DESC LIMIT 1`
+		AND label = $5 AND state <> 'terminated' AND NOT vouched AND parent = '' ORDER BY opened DESC, id DESC LIMIT 1`
 	selectCounter    = `SELECT counter, level FROM counters WHERE tenant = $1 AND counter = ANY ($2::text[])`
 	listCounters     = `SELECT counter, level FROM counters WHERE tenant = $1 AND counter > $2 ORDER BY counter LIMIT $3`
 	selectGeneration = `SELECT generation, digest FROM activations ORDER BY generation DESC LIMIT 1`

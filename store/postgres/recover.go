@@ -12,7 +12,7 @@ const (
 	selectStoreEpoch = `SELECT coalesce(max(epoch), 1) FROM epochs`
 	insertStoreEpoch = `INSERT INTO epochs (epoch, at, who, why) VALUES ($1,$2,$3,$4)`
 	selectUnended    = `SELECT tenant, id FROM calls WHERE ` + isOpen + ` AND state <> 'unknown' ORDER BY id`
-	selectDelegated  = `SELECT ` + runFields + ` FROM runs WHERE delegation <> ''`
+	selectDelegated  = `SELECT ` + runFields + ` FROM runs WHERE delegation <> '' ORDER BY id`
 
 	// A cluster that was made anew has another identifier, and one that was restored or
 	// promoted another timeline.

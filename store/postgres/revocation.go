@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,10 +31,10 @@ const (
 	listRevocations = `SELECT body FROM revocations WHERE tenant = $1 AND ($2 OR live) AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4`
 	findRevocation  = `SELECT body FROM revocations WHERE tenant = $1 AND id = $2`
 
-	selectOpenOf = `SELECT ` + callFields + ` FROM calls WHERE ($1 = '' OR tenant = $1) AND ` + isOpen
+	selectOpenOf = `SELECT ` + callFields + ` FROM calls WHERE ($1 = '' OR tenant = $1) AND ` + isOpen + ` ORDER BY tenant, id`
 	// A question that was answered yes and not used.
 	selectYes = `SELECT tenant, call FROM approvals WHERE ($1 = '' OR tenant = $1) AND state IN ('pending', 'approved')
-		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id AND answers.word = 'approved')`
+		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id AND answers.word = 'approved') ORDER BY tenant, id`
 	selectRunsBelow = `WITH RECURSIVE below (id) AS (SELECT id FROM runs WHERE tenant = $1 AND id = $2
 		UNION SELECT runs.id FROM below JOIN runs ON runs.tenant = $1 AND runs.parent = below.id AND runs.parent <> '') SELECT id FROM below`
 )
@@ -184,7 +185,7 @@ func (c *committer) endRuns(ctx context.Context, m record.RevocationMove, below 
 	}
 	var runs []record.Run
 	b := &pgx.Batch{}
-	for id := range below {
+	for _, id := range slices.Sorted(maps.Keys(below)) {
 		b.Queue(selectRun, string(m.After.Tenant), string(id)).Query(each(collect(&runs, scanRun)))
 	}
 	if err := c.conn.SendBatch(ctx, b).Close(); err != nil {

@@ -30,6 +30,7 @@ type Options struct {
 	Readers   int           // connections for reading; 0 is 8
 	Batch     int           // changes in one transaction at most; 0 is 64
 	Lock      time.Duration // how long a statement waits for a lock; 0 is 5 s
+	Idle      time.Duration // how long a transaction may wait for its process; less than Lock, so that others outwait it; 0 is 3 s
 	Statement time.Duration // how long a statement may take; 0 is 15 s
 	Poll      time.Duration // how often who waits looks while other processes cannot be heard; 0 is 1 s, and ten times that while they can
 	Random    io.Reader     // nil: crypto/rand
@@ -53,6 +54,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Lock <= 0 {
 		o.Lock = 5 * time.Second
+	}
+	if o.Idle <= 0 {
+		o.Idle = 3 * time.Second
 	}
 	if o.Statement <= 0 {
 		o.Statement = 15 * time.Second
@@ -118,7 +122,7 @@ func session(c *pgx.ConnConfig, o Options) {
 	c.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	for name, value := range map[string]string{
 		"application_name": "placet", "search_path": "placet", "client_encoding": "UTF8", "TimeZone": "UTC",
-		"lock_timeout": millis(o.Lock), "statement_timeout": millis(o.Statement), "idle_in_transaction_session_timeout": millis(2 * o.Statement),
+		"lock_timeout": millis(o.Lock), "statement_timeout": millis(o.Statement), "idle_in_transaction_session_timeout": millis(o.Idle),
 		// What a machine holds that is gone, such as a lock, is free again soon.
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {

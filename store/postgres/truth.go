@@ -66,10 +66,11 @@ const (
 	// Rows are locked in the order of their keys.
 	readCalls = `SELECT tenant, id, state, version FROM unnest($1::text[], $2::text[]) AS k (t, i)
 		JOIN calls ON calls.tenant = k.t AND calls.id = k.i ORDER BY tenant, id FOR NO KEY UPDATE OF calls`
-	// The limit, which is true of a unique index, keeps the planner from reading every
-	// open call first.
+	// The order, which is that of the one index that fits, keeps the planner from taking
+	// another one and reading every open call first.
 	readEquals = `SELECT k.t, k.l, k.e, k.o, found.id FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[]) AS k (t, l, e, o) CROSS JOIN LATERAL
-		(SELECT id FROM calls WHERE tenant = k.t AND lineage = k.l AND effect = k.e AND occurrence = k.o AND NOT read_only AND ` + isOpen + ` LIMIT 1) AS found`
+		(SELECT id FROM calls WHERE tenant = k.t AND lineage = k.l AND effect = k.e AND occurrence >= k.o AND occurrence <= k.o AND NOT read_only AND ` + isOpen + `
+			ORDER BY occurrence LIMIT 1) AS found`
 	readApprovals = `SELECT tenant, id, state, version FROM unnest($1::text[], $2::text[]) AS k (t, i)
 		JOIN approvals ON approvals.tenant = k.t AND approvals.id = k.i ORDER BY tenant, id FOR NO KEY UPDATE OF approvals`
 	readAnswers = `SELECT tenant, approval, issuer, subject FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS k (t, a, i, s)

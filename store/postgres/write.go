@@ -42,8 +42,8 @@ const (
 	settleTypes = "ttti" + "tiittb" + "inn"
 	eventTypes  = "itttttt" + "t"
 
-	runTypes = "ttttttttfiftiiiitttti"
-	touchRun = `UPDATE runs SET active = $1 WHERE tenant = $2 AND id = $3`
+	runTypes  = "ttttttttfiftiiiitttti"
+	touchRuns = `UPDATE runs SET active = k.at FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k (t, i, at) WHERE runs.tenant = k.t AND runs.id = k.i`
 
 	redactCall = `WITH u AS (UPDATE calls SET version = $5, arguments = $6, input = $7, purpose = $8, details = $9, outcome = $10, result = $11, salt = $12, due = $13
 			WHERE tenant = $1 AND id = $2 AND state = $3 AND version = $4 RETURNING 1)
@@ -160,6 +160,7 @@ type writes struct {
 	inserts, updates, settles *table
 	events                    *table
 	runs                      map[runKey]record.Run
+	touched                   map[runKey]int64 // when
 	counters                  map[counterKey]counterAt
 	effects                   map[effectKey]int64
 	lineages                  map[lineageKey]record.Lineage
@@ -169,7 +170,7 @@ type writes struct {
 
 func newWrites() *writes {
 	return &writes{newTable(callTypes), newTable(updateTypes), newTable(settleTypes), newTable(eventTypes),
-		map[runKey]record.Run{}, map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, nil, nil}
+		map[runKey]record.Run{}, map[runKey]int64{}, map[counterKey]counterAt{}, map[effectKey]int64{}, map[lineageKey]record.Lineage{}, nil, nil}
 }
 
 func (w *writes) queue(sql string, args ...any) { w.rest = append(w.rest, query{sql: sql, args: args}) }
@@ -188,7 +189,7 @@ func (w *writes) call(m *record.CallMove, row []any) {
 	}
 }
 
-func (w *writes) empty() bool { return w.events.n == 0 && len(w.rest) == 0 }
+func (w *writes) empty() bool { return w.events.n == 0 && len(w.rest) == 0 && len(w.touched) == 0 }
 
 // send queues everything, and COMMIT. What ends an open call comes before what opens
 // one, and the log's lock, which all replicas want, as late as can be.
@@ -198,6 +199,11 @@ func (w *writes) send(b *pgx.Batch, origin string) {
 		runs.add(runColumns(r))
 	}
 	runs.queue(b, upsertRuns)
+	touched := newTable("tti")
+	for k, at := range w.touched {
+		touched.add([]any{string(k.tenant), string(k.id), at})
+	}
+	touched.queue(b, touchRuns)
 	w.settles.queue(b, settleCalls)
 	w.updates.queue(b, updateCalls)
 	w.inserts.queue(b, insertCalls)

@@ -22,8 +22,8 @@ const (
 		WHERE tenant = ? AND lineage = ? AND tool = ? AND digest = ? AND at > ? AND state = 'open'
 		AND EXISTS (SELECT 1 FROM runs WHERE runs.tenant = emissions.tenant AND runs.id = emissions.run AND runs.turn = emissions.turn AND runs.state <> 'terminated')
 		ORDER BY at, position, id LIMIT 1`
-	selectOpenEmissions = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_run WHERE tenant = ? AND run = ? AND state = 'open' ORDER BY at, position LIMIT ?`
-	selectLabelled      = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_label WHERE tenant = ? AND lineage = ? AND label = ? AND label <> '' ORDER BY at, position LIMIT ?`
+	selectOpenEmissions = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_run WHERE tenant = ? AND run = ? AND state = 'open' ORDER BY at, position, id LIMIT ?`
+	selectLabelled      = `SELECT ` + emissionFields + ` FROM emissions INDEXED BY emissions_label WHERE tenant = ? AND lineage = ? AND label = ? AND label <> '' ORDER BY at, position, id LIMIT ?`
 	countEmissions      = `SELECT EXISTS (SELECT 1 FROM emissions)`
 
 	upsertModelRequest = `INSERT INTO model_requests (tenant, run, digest, id, provider, at) VALUES (?,?,?,?,?,?)

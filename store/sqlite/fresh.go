@@ -19,7 +19,7 @@ const (
 			(SELECT count(*) FROM rejections WHERE rejections.tenant = s.tenant AND rejections.lineage = s.lineage)
 		FROM standing AS s WHERE tenant = ? AND issuer = ? AND subject = ? ORDER BY agent`
 	selectLive = `SELECT ` + runFields + ` FROM runs INDEXED BY runs_owner WHERE tenant = ? AND issuer = ? AND subject = ? AND agent = ?
-		AND state <> 'terminated' AND vouched = 0 AND parent = ''`
+		AND state <> 'terminated' AND vouched = 0 AND parent = '' ORDER BY id`
 )
 
 func epochOf(conn *sqlite.Conn, o record.Owner) (epoch int64, err error) {

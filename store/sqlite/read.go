@@ -216,7 +216,7 @@ func (s *Store) LiveRun(ctx context.Context, o record.Owner, label string) (r re
 	}
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		found, err := row(conn, `SELECT `+runFields+` FROM runs WHERE tenant = ? AND issuer = ? AND subject = ? AND agent = ?
-			AND label = ? AND state <> 'terminated' AND vouched = 0 AND parent = '' ORDER BY opened DESC LIMIT 1`,
+			AND label = ? AND state <> 'terminated' AND vouched = 0 AND parent = '' ORDER BY opened DESC, id DESC LIMIT 1`,
 			func(stmt *sqlite.Stmt) { r = scanRun(stmt) }, o.Tenant, o.Principal.Issuer, o.Principal.Subject, o.Agent, label)
 		if err != nil {
 			return err

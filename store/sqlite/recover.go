@@ -12,7 +12,7 @@ const (
 	selectStoreEpoch = `SELECT coalesce(max(epoch), 1) FROM epochs`
 	insertStoreEpoch = `INSERT INTO epochs (epoch, at, who, why) VALUES (?,?,?,?)`
 	selectUnended    = `SELECT tenant, id FROM calls INDEXED BY calls_run WHERE ` + isOpen + ` AND state <> 'unknown' ORDER BY id`
-	selectDelegated  = `SELECT ` + runFields + ` FROM runs INDEXED BY runs_delegated WHERE delegation <> ''`
+	selectDelegated  = `SELECT ` + runFields + ` FROM runs INDEXED BY runs_delegated WHERE delegation <> '' ORDER BY id`
 )
 
 func storeEpoch(conn *sqlite.Conn) (epoch int64, err error) {

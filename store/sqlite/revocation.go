@@ -23,11 +23,11 @@ const (
 	listRevocations   = `SELECT body FROM revocations WHERE tenant = ? AND (? OR live <> 0) AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?`
 	findRevocation    = `SELECT body FROM revocations WHERE tenant = ? AND id = ?`
 
-	selectOpenOf  = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_run WHERE tenant = ? AND ` + isOpen
-	selectOpenAll = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_run WHERE ` + isOpen
+	selectOpenOf  = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_run WHERE tenant = ? AND ` + isOpen + ` ORDER BY id`
+	selectOpenAll = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_run WHERE ` + isOpen + ` ORDER BY tenant, id`
 	// A question that was answered yes and not used.
 	selectYes = `SELECT tenant, call FROM approvals INDEXED BY approvals_state WHERE (? = '' OR tenant = ?) AND (state = 'pending' OR state = 'approved')
-		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id AND answers.word = 'approved')`
+		AND EXISTS (SELECT 1 FROM answers WHERE answers.tenant = approvals.tenant AND answers.approval = approvals.id AND answers.word = 'approved') ORDER BY tenant, id`
 	selectRunsBelow = `WITH RECURSIVE below (id) AS (SELECT id FROM runs WHERE tenant = ?1 AND id = ?2
 		UNION SELECT runs.id FROM below JOIN runs INDEXED BY runs_parent ON runs.tenant = ?1 AND runs.parent = below.id AND runs.parent <> '') SELECT id FROM below`
 )
@@ -258,7 +258,7 @@ func (w *writer) endRuns(m record.RevocationMove, caught *record.Caught) (map[re
 	if err != nil {
 		return nil, err
 	}
-	for id := range below {
+	for _, id := range slices.Sorted(maps.Keys(below)) {
 		run, ok, err := w.loadRun(runKey{r.Tenant, id})
 		if err != nil {
 			return nil, err

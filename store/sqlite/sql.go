@@ -73,7 +73,7 @@ const (
 
 	// Without statistics SQLite would rather walk a tenant's calls than use a partial
 	// index, so each query names the one it is for.
-	selectWaiting = `SELECT id FROM calls INDEXED BY calls_run WHERE tenant = ? AND run = ? AND ` + isWaiting
+	selectWaiting = `SELECT id FROM calls INDEXED BY calls_run WHERE tenant = ? AND run = ? AND ` + isWaiting + ` ORDER BY id`
 	selectOpen    = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_run WHERE tenant = ? AND run = ? AND ` + isOpen + ` ORDER BY id LIMIT ?`
 	selectSame    = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_occurrence WHERE tenant = ? AND lineage = ? AND occurrence = ?
 		AND occurrence <> '' AND read_only = 0 ORDER BY id DESC LIMIT 1`
@@ -83,7 +83,7 @@ const (
 	selectWitnessed = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_witnessed WHERE tenant = ? AND lineage = ? AND effect = ?
 		AND read_only = 0 AND source = 'witnessed' AND ` + isOpen + ` ORDER BY id DESC LIMIT 1`
 	selectDone = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
-		AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC LIMIT 1`
+		AND read_only = 0 AND state = 'succeeded' ORDER BY changed DESC, id DESC LIMIT 1`
 	selectUnsettled = `SELECT ` + callFields + ` FROM calls INDEXED BY calls_effect WHERE tenant = ? AND effect = ?
 		AND read_only = 0 AND ` + isUnsettled + ` ORDER BY id LIMIT 20`
 	selectUnused = `SELECT id, call FROM approvals INDEXED BY approvals_unused WHERE tenant = ? AND lineage = ? AND state = 'approved' AND expires > ? ORDER BY id DESC LIMIT 100`

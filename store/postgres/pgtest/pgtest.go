@@ -148,6 +148,9 @@ func New(settings ...string) (*Server, error) {
 	return s, nil
 }
 
+// Command is one of PostgreSQL's own programs, of the server's version.
+func (s *Server) Command(name string, args ...string) *exec.Cmd { return s.command(name, args...) }
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
@@ -155,6 +158,9 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	c.SysProcAttr, c.Dir, c.Env = s.as, s.dir, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
 	return c
 }
+
+// Program is one of those that are installed with the server.
+func (s *Server) Program(name string) string { return filepath.Join(s.bin, name) }
 
 // Run starts the process, at first or after [Server.Crash], and waits until it answers.
 func (s *Server) Run() error {
