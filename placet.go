@@ -247,7 +247,8 @@ func (o Options) limits() dispatch.Limits {
 		TurnsPerRun: int64(c.Runs.TurnsPerRun), MoneyPerRun: money(c.Runs.Money), MoneyPerDay: money(c.Money.PerDay),
 		CallsPerRun: int64(c.Runs.CallsPerRun), ProposalsOpen: int64(c.Runs.ProposalsOpen), OpenInTurn: int64(c.Runs.OpenInTurn), OpenOfOne: int64(c.Runs.OpenOfOne),
 		Quota:       record.Quota{Events: int64(max(c.Quota.Events-c.Quota.Reserve, 0)), Window: c.Quota.Per},
-		CallExpires: c.Calls.Expires, Finish: c.Stop.Finish}
+		CallExpires: c.Calls.Expires, Finish: c.Stop.Finish,
+		Retention: record.Retention{Arguments: record.Recording(c.Calls.RecordArguments), For: c.Calls.Retention}}
 }
 
 // openIngress makes the rates of callers. What is refused becomes events.

@@ -146,14 +146,14 @@ func (w *Watch) triedAgain(ctx context.Context, e record.Event, b body) error {
 		return err
 	}
 	r := w.again[place{l, b.Tool}]
-	if r == nil || slices.Contains(r.digests, b.Arguments) || r.since.at.Before(e.At.Add(-w.limits.Window)) {
+	if r == nil || r.since.at.Before(e.At.Add(-w.limits.Window)) {
 		return nil
 	}
 	loaded, err := w.o.Records.Call(ctx, e.Tenant, e.Call)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(r.targets, func(t []record.Target) bool { return sameTargets(t, loaded.Call.Targets) }) {
+	if slices.Contains(r.digests, loaded.Call.Digest) || !slices.ContainsFunc(r.targets, func(t []record.Target) bool { return sameTargets(t, loaded.Call.Targets) }) {
 		return nil
 	}
 	n, limit, text := r.after.add(of(e), w.limits.Window), w.limits.DeniedAgain, "a denied call was tried again in other words"

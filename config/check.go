@@ -401,6 +401,9 @@ func (c *Calls) Check(fail func(key, message string)) {
 	if c.Expires < time.Minute {
 		fail("expires", "must be 1m or more")
 	}
+	if c.Retention < 0 || c.Retention > 0 && c.Retention < time.Minute {
+		fail("retention", "must be 1m or more, or 0 to keep calls for good")
+	}
 }
 
 // Check is the rules of approvals.

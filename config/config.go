@@ -349,9 +349,15 @@ type Quota struct {
 type Calls struct {
 	Expires time.Duration `yaml:"expires" default:"1h" doc:"When a call that did not run ends, unless its approval lasts longer."`
 
-	RecordArguments yamlfile.Later `yaml:"record_arguments" doc:"What is kept of arguments."`
-	Retention       yamlfile.Later `yaml:"retention" doc:"How long calls are kept."`
+	RecordArguments Recording     `yaml:"record_arguments" default:"full" doc:"What stays of the arguments once a call has ended, where its tool says nothing: full; redacted, their names and the values of targets; or digest, none of them."`
+	Retention       time.Duration `yaml:"retention" doc:"How long after its end a call keeps arguments, targets, what approvers were shown, and result, where its tool says nothing; events stay. 0 means for good."`
 }
+
+// Recording is what stays of arguments.
+type Recording string
+
+// Choices are its values, which are those of record.Recording.
+func (Recording) Choices() []string { return []string{"full", "redacted", "digest"} }
 
 // Approvals says how people are asked.
 type Approvals struct {

@@ -60,6 +60,9 @@ type Limits struct {
 	MoneyPerRun   Money         // nil: no limit
 	MoneyPerDay   Money         // of one principal, in any 24 hours; nil: no limit
 	CallExpires   time.Duration // 1 h
+
+	Retention record.Retention // of calls whose entry says nothing of it; the zero value keeps everything
+
 	RecordTimeout time.Duration // how long to wait for the store; 10 s
 	Finish        time.Duration // how long calls of callers who are away may go on when the process ends; 10 s
 	ArgumentBytes int           // 1 MiB
@@ -249,9 +252,14 @@ func refusal(err error) *record.Refusal {
 	return nil
 }
 
-func (b *Boundary) newCall(now time.Time) (record.CallID, error) {
+// newCall mints a call's ID and its salt.
+func (b *Boundary) newCall(now time.Time) (record.CallID, []byte, error) {
+	salt := make([]byte, record.SaltBytes)
+	if _, err := io.ReadFull(b.random, salt); err != nil {
+		return "", nil, err
+	}
 	id, err := record.NewID("call", now, b.random)
-	return record.CallID(id), err
+	return record.CallID(id), salt, err
 }
 
 func (b *Boundary) newApproval(now time.Time) (record.ApprovalID, error) {

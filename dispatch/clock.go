@@ -92,6 +92,13 @@ func (b *Boundary) lapse(ctx context.Context, l Loaded, now time.Time) error {
 		_, err := b.expire(ctx, l, now)
 		return err
 	}
+	if l.Call.State.Terminal() {
+		change, err := record.Outlived(l.Call, l.Approval, now)
+		if err != nil {
+			return err
+		}
+		return b.apply(ctx, change)
+	}
 	if l.Call.State != record.Executing {
 		return nil
 	}

@@ -139,7 +139,7 @@ var lasting = []string{"rejection ", "unsettled ", "registry repeat", "registry 
 
 // entry works out what another entry than the recorded one says.
 func (j *judged) entry(t *registry.Tool, other Active, c record.Call) {
-	if len(c.Arguments) == 0 {
+	if len(c.Arguments) == 0 || c.Redacted != nil {
 		j.lacks = "its arguments are not kept"
 		return
 	}
@@ -228,7 +228,7 @@ func (j *judged) layers(ctx context.Context, a Active, t *registry.Tool, c recor
 			return
 		case !fits:
 			continue
-		case len(c.Arguments) == 0:
+		case len(c.Arguments) == 0 || c.Redacted != nil:
 			j.lacks = "its arguments are not kept"
 			return
 		}

@@ -61,7 +61,7 @@ func TestRule_G3_NormalFormIsDecidedAndExecuted(t *testing.T) {
 		t.Errorf("the proposed digest is %s, recorded %s", a.Call.Received, l.Call.Received)
 	}
 	events, err := s.store.Events(s.ctx, dispatch.EventQuery{Tenant: "acme", Call: a.Call.ID, Limit: 1})
-	if err != nil || !strings.Contains(string(events[0].Body), a.Call.Received.String()) || !strings.Contains(string(events[0].Body), a.Call.Digest.String()) {
+	if err != nil || !strings.Contains(string(events[0].Body), l.Call.Commit(l.Call.Received).String()) || !strings.Contains(string(events[0].Body), l.Call.Commit(l.Call.Digest).String()) {
 		t.Errorf("the first event is %s: %v", events[0].Body, err)
 	}
 	if !strings.Contains(a.Call.EffectText, "@example.com") || strings.Contains(a.Call.EffectText, "EXAMPLE") {

@@ -138,7 +138,7 @@ func (b *Boundary) keeps(e *evaluation, c record.Call, r Reached) bool {
 func (b *Boundary) late(ctx context.Context, c record.Call, out record.Outcome, cause error) {
 	b.log.Error("dispatch: an outcome was not recorded", "call", c.ID, "attempt", c.Attempt, "error", cause)
 	event := record.Event{At: b.clock(), Tenant: c.Tenant, Kind: record.EventLate, Run: c.Run, Call: c.ID, Who: c.By()}
-	body := record.Body{Tool: c.Tool.Name, Attempt: c.Attempt, Result: out.Digest, Detail: fmt.Sprintf("sent %t, error %t", out.Sent, out.IsError)}
+	body := record.Body{Tool: c.Tool.Name, Attempt: c.Attempt, Result: c.Commit(out.Digest), Detail: fmt.Sprintf("sent %t, error %t", out.Sent, out.IsError)}
 	if err := b.apply(ctx, record.Note(event, body)); err != nil {
 		b.log.Error("dispatch: nor was it kept as evidence", "call", c.ID, "error", err)
 	}

@@ -60,6 +60,10 @@ func TestPromisesOnPostgreSQL(t *testing.T) {
 	t.Run("D5", TestRule_D5_RevokedPersonsAndLoginsAnswerNothing)
 	t.Run("C3Race", TestRule_C3_NothingStartsOnceRevoked)
 	t.Run("B4", TestRule_B4_AChildOfAnEndedRunDoesNothing)
+	t.Run("J4", TestRule_J4_RedactedCalls)
+	t.Run("J4 operator", TestRule_J4_RedactedByAnOperator)
+	t.Run("J4 unknown", TestRule_J4_UnknownCallsStayWhole)
+	t.Run("J4 repeats", TestRule_A7_RepeatsOfARedactedCall)
 	t.Run("B4 budgets", TestRule_B4_ChildRunsSpendTheirParentsBudget)
 }
 

@@ -182,7 +182,7 @@ func (p *Proposal) labels() error {
 
 // candidate is the call as it would be recorded, without a tool yet.
 func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool) error {
-	id, err := e.b.newCall(e.now)
+	id, salt, err := e.b.newCall(e.now)
 	if err != nil {
 		return record.Because(record.Unavailable, err, "no call ID could be made")
 	}
@@ -211,7 +211,7 @@ func (e *evaluation) candidate(p *Proposal, arguments, input []byte, blank bool)
 		route = record.RouteAPI
 	}
 	e.call = record.Call{
-		Owner: p.Caller.Owner(), ID: id, Run: e.run.ID, Lineage: e.run.Lineage, Turn: e.run.Turn,
+		Owner: p.Caller.Owner(), ID: id, Salt: salt, Run: e.run.ID, Lineage: e.run.Lineage, Turn: e.run.Turn,
 		Tool: record.ToolRef{Name: p.Tool}, Arguments: arguments, Input: input, BlankArguments: blank,
 		Digest: record.ArgumentDigest(arguments, input), Occurrence: occurrence, Source: source, Route: route,
 		Purpose: p.Purpose, Edits: p.Edits, Attempts: 1, Proposed: e.now, Changed: e.now, Expires: e.until(e.now.Add(e.b.limits.CallExpires)),
@@ -235,6 +235,7 @@ func (e *evaluation) identify(t *registry.Tool) {
 		}
 	}
 	c.Effect = record.NewEffectKey(c.Owner, t.Name, effectArguments(t, c.Arguments, c.Input))
+	c.Retention = e.b.retention(t)
 	if t.Read {
 		c.Occurrence = string(c.ID) // every read is an occurrence of its own (rule A5)
 	}
@@ -323,7 +324,7 @@ func (b *Boundary) repeat(ctx context.Context, e *evaluation, tool *registry.Too
 		return b.undecided(tool.Name, err.Error()), nil
 	}
 	event := record.Event{At: e.now, Tenant: done.Tenant, Kind: record.EventReturned, Run: e.run.ID, Call: done.ID, Who: e.call.By()}
-	body := record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: e.call.Digest, Result: done.Outcome.Digest}
+	body := record.Body{Tool: tool.Name, Code: record.CodeAlreadyDone, Arguments: done.Commit(e.call.Digest), Result: done.Commit(done.Outcome.Digest)}
 	if err := b.apply(ctx, record.Return(event, body, e.call.Emission)); err != nil {
 		if refusal(err) != nil {
 			return Answer{}, err // the emission was used meanwhile, or the quota is used up

@@ -386,12 +386,12 @@ func (b *Boundary) firing(ctx context.Context, a *active, s record.Schedule, run
 	if err != nil {
 		return nil, err
 	}
-	id, err := b.newCall(now)
+	id, salt, err := b.newCall(now)
 	if err != nil {
 		return nil, err
 	}
 	e := &evaluation{b: b, a: a, now: now, run: run}
-	e.call = record.Call{Owner: s.Owner, ID: id, Run: run.ID, Lineage: run.Lineage, Turn: run.Turn, Tool: record.ToolRef{Name: s.Tool},
+	e.call = record.Call{Owner: s.Owner, ID: id, Salt: salt, Run: run.ID, Lineage: run.Lineage, Turn: run.Turn, Tool: record.ToolRef{Name: s.Tool},
 		Arguments: arguments, Digest: record.ArgumentDigest(arguments, nil), Occurrence: s.Occurrence(), Source: record.Direct, Route: record.RouteSchedule,
 		Purpose: s.Purpose, Attempts: 1, Queued: true, Proposed: now, Changed: now, Expires: now.Add(b.limits.CallExpires)}
 	e.normalise(tool)

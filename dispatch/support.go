@@ -177,6 +177,7 @@ func (b *Boundary) support(ctx context.Context, of *evaluation, tool *registry.T
 	e.call.Supports = of.call.ID
 	e.normalise(tool)
 	e.identify(tool)
+	e.call.Retention = e.call.Retention.Stricter(of.call.Retention) // it asks about the same values
 	if own, _ := of.a.Registry.Tool(tool.Name); own != tool {
 		e.as = tool // a dry run: a read, from whose record no equal call is answered
 	}

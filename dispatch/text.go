@@ -154,6 +154,9 @@ func (a Answer) allowedText(tool, call string) string {
 		if a.Result == nil && a.Call != nil && a.Call.Outcome != nil && a.Call.Outcome.By != "" {
 			return "Already done: it was found out that this call of " + tool + " took effect. Its result is not known; nothing ran again. Do not repeat it."
 		}
+		if a.Result == nil {
+			return "Already done at " + a.DoneAt.UTC().Format("15:04") + " UTC; its result is not kept any more, and nothing ran again. Do not repeat it."
+		}
 		return "Already done at " + a.DoneAt.UTC().Format("15:04") + " UTC; this is that result, nothing ran again."
 	case record.CodeOutcomeUnknown:
 		return "Outcome unknown: the call of " + tool + " was sent and its effect is not known. It may have happened. It will not be sent again; " +

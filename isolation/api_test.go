@@ -178,6 +178,7 @@ func callRows() []row {
 		{name: "reconcile", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/reconcile", `{"outcome":"succeeded","evidence":"the desk's book"}`),
 			may: who{"operator"}, done: became("succeeded")},
 		{name: "look", door: operating, object: unsettled, ask: to(post, "/v1/calls/{call}/look"), may: who{"operator"}, done: became("unknown")},
+		{name: "redact-call", door: operating, object: done, ask: to(post, "/v1/calls/{call}/redact", `{"reason":"asked for"}`), may: who{"operator"}, done: became("succeeded")},
 		{name: "lift", door: operating, object: asked, ask: to(post, "/v1/runs/{run}/lift", `{"reason":"looked at"}`), lacks: who{"operator"}},
 		{name: "void-answers", door: operating, object: approved, ask: to(post, "/v1/approvals/void", `{"issuer":"urn:placet:dev","subject":"lena","reason":"left"}`),
 			may: who{"operator"}, own: who{"operator of the other tenant"}, done: isVoid, unlike: true},

@@ -105,6 +105,7 @@ func commands() []row {
 		{name: "calls reconcile --look", door: operating, object: unsettled, ask: of("calls", "reconcile", "{call}", "--look"), may: who{"operator"}, done: became("unknown"), columns: asOperator},
 		{name: "calls reconcile", door: operating, object: unsettled, ask: of("calls", "reconcile", "{call}", "--outcome", "succeeded", "--evidence", "the desk's book"),
 			may: who{"operator"}, done: became("succeeded"), columns: asOperator},
+		{name: "calls redact", door: operating, object: done, ask: of("calls", "redact", "{call}", "--reason", "asked for"), may: who{"operator"}, done: became("succeeded"), columns: asOperator},
 		{name: "runs list", door: listing, object: asked, ask: of("runs", "list", "--limit", "500"), may: seers, own: elses, done: only(seers, theRun), unlike: true, columns: asReader},
 		{name: "runs show", door: viewing, object: asked, ask: of("runs", "show", "{run}"), may: seers, done: theRun, columns: asReader},
 		{name: "runs end", door: proposing, object: asked, ask: of("runs", "end", "{run}"), may: mine, done: became("canceled"), columns: asProposer},

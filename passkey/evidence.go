@@ -17,7 +17,7 @@ import (
 // Evidence is a question with its answers and all that its binding is of: enough to
 // verify, without the server and without its store, who signed what.
 type Evidence struct {
-	Version  int               `json:"version" doc:"1."`
+	Version  int               `json:"version" doc:"2; 1 where the call has no salt."`
 	Approval record.ApprovalID `json:"approval"`
 	Binding  canon.Digest      `json:"binding" doc:"What the passkeys signed, with the question and the word yes."`
 	Of       Bound             `json:"of" doc:"What the binding is the digest of."`
@@ -46,6 +46,7 @@ type Bound struct {
 	Input     json.RawMessage     `json:"input,omitempty"`
 	Targets   []record.Target     `json:"targets,omitempty"`
 	Purpose   string              `json:"purpose,omitempty"`
+	Salt      []byte              `json:"salt,omitempty" doc:"The call's; whoever has the binding alone cannot try what it is of."`
 	Rule      record.ApprovalRule `json:"rule"`
 	Expires   time.Time           `json:"expires_at"`
 	DecidedBy string              `json:"decided_by"`
@@ -53,9 +54,19 @@ type Bound struct {
 
 // Evidence is that of a call and one of its questions.
 func (k *Keys) Evidence(c record.Call, q record.Approval) Evidence {
-	return Evidence{Version: 1, Approval: q.ID, Binding: q.Binding, Answers: append([]record.Reply{}, q.Answers...), Site: k.site, Key: k.Public(),
+	e := Evidence{Approval: q.ID, Binding: q.Binding, Answers: append([]record.Reply{}, q.Answers...), Site: k.site, Key: k.Public(),
 		Of: Bound{Tenant: c.Tenant, Principal: c.Principal, Agent: c.Agent, Run: c.Run, Turn: c.Turn, Call: c.ID, Tool: c.Tool,
-			Arguments: c.Arguments, Input: c.Input, Targets: c.Targets, Purpose: c.Purpose, Rule: q.Rule, Expires: q.Expires, DecidedBy: c.Decision.DecidedBy}}
+			Arguments: c.Arguments, Input: c.Input, Targets: c.Targets, Purpose: c.Purpose, Salt: c.Salt, Rule: q.Rule, Expires: q.Expires, DecidedBy: c.Decision.DecidedBy}}
+	e.Version = e.Of.version()
+	return e
+}
+
+// version is that of evidence: a program that does not know of salts must not read it.
+func (b Bound) version() int {
+	if len(b.Salt) > 0 {
+		return 2
+	}
+	return 1
 }
 
 // maxEvidence bounds what is read: a call's arguments are at most a megabyte.
@@ -71,7 +82,7 @@ func ReadEvidence(text []byte) (Evidence, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if d.Decode(&e) != nil || e.Version != 1 {
+	if d.Decode(&e) != nil || e.Version != e.Of.version() {
 		return e, bad
 	}
 	return e, nil
@@ -86,7 +97,7 @@ func (b Bound) binding() (canon.Digest, error) {
 		return canon.Canonical(text, canon.Limits{Bytes: maxEvidence}) // an export may have been formatted
 	}
 	c := record.Call{Owner: record.Owner{Tenant: b.Tenant, Principal: b.Principal, Agent: b.Agent}, ID: b.Call, Run: b.Run, Turn: b.Turn,
-		Tool: b.Tool, Purpose: b.Purpose}
+		Tool: b.Tool, Purpose: b.Purpose, Salt: b.Salt}
 	arguments, err := whole(b.Arguments)
 	if err != nil {
 		return canon.Digest{}, err

@@ -55,6 +55,12 @@ type Call struct {
 	Supports       CallID          `json:"supports,omitempty"` // the call that this look-up was made for (rule C5)
 	Emission       EmissionID      `json:"emission,omitempty"` // what the LLM edge saw the model make (rule A2)
 
+	// Salt is random, and this call's alone: what leaves the store commits to the call's
+	// content with it. Empty in calls of versions that gave them none, and once redacted.
+	Salt      []byte     `json:"-"`
+	Retention Retention  `json:"-"`                  // what stays of it once it has ended
+	Redacted  *Redaction `json:"redacted,omitempty"` // what was taken from it since; nil: nothing
+
 	// Received is the digest of what was proposed, where guards put it into another
 	// form; zero where they did not, and Digest is that of the proposal (rule G3).
 	Received canon.Digest `json:"received_digest,omitzero"`
@@ -129,7 +135,9 @@ func OccurrenceKey(l LineageID, occurrence string) EffectKey {
 
 // BindingOf is the digest of everything an approval or a dispatch of the call is
 // valid for (design, section 4). rule and expires are those of the approval, zero
-// where none is asked; decidedBy is the digest of what decided this call.
+// where none is asked; decidedBy is the digest of what decided this call. The call's
+// salt is part of it: a binding is shown, signed and logged, and without the salt
+// nobody can try what arguments it is of.
 func BindingOf(c Call, rule *ApprovalRule, expires time.Time, decidedBy string) canon.Digest {
 	ruleText, err := json.Marshal(rule)
 	if err != nil {
@@ -141,11 +149,15 @@ func BindingOf(c Call, rule *ApprovalRule, expires time.Time, decidedBy string) 
 		return canon.Digest{} // Value is canonical JSON by construction; a zero binding matches nothing
 	}
 	text := func(s string) []byte { return []byte(s) }
-	return canon.Of("placet/binding/1",
+	tag, salt := "placet/binding/1", [][]byte(nil) // of calls that have no salt, see Salt
+	if len(c.Salt) > 0 {
+		tag, salt = "placet/binding/2", [][]byte{c.Salt}
+	}
+	return canon.Of(tag, append(salt,
 		text(string(c.Tenant)), text(c.Principal.Issuer), text(c.Principal.Subject), text(string(c.Agent)),
 		text(string(c.Run)), decimal(int64(c.Turn)), text(string(c.ID)),
 		text(c.Tool.Name), text(c.Tool.Server), c.Tool.Version[:], c.Tool.Pin[:],
-		c.Digest[:], targets, text(c.Purpose), ruleText, decimal(unixMicro(expires)), text(decidedBy))
+		c.Digest[:], targets, text(c.Purpose), ruleText, decimal(unixMicro(expires)), text(decidedBy))...)
 }
 
 func decimal(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

@@ -60,6 +60,7 @@ type CallMove struct {
 	From        State
 	FromVersion int64
 	After       Call
+	Redacts     bool // it takes content out of an ended call, and nothing else
 }
 
 // ApprovalMove inserts an approval (From empty) or updates it if it still has

@@ -91,6 +91,9 @@ func finish(before, after Call, s Step, events []Event) Facts {
 		Charges: s.Charges,
 		Events:  events,
 	}
+	if after.State.Terminal() {
+		f.Call.After.Due = after.ends()
+	}
 	if !s.Lineage.Empty() {
 		f.Lineage = s.Lineage
 	}
@@ -112,7 +115,7 @@ func finish(before, after Call, s Step, events []Event) Facts {
 // proposedEvent is the first event of every call.
 func (c Call) proposedEvent(s Step) Event {
 	return c.event(EventProposed, c.By(), s.At, Body{
-		Source: c.Source, Route: c.Route, Arguments: c.Digest, Received: c.Received, Effect: c.Effect,
+		Source: c.Source, Route: c.Route, Arguments: c.Commit(c.Digest), Received: c.Commit(c.Received), Effect: c.Commit(c.Effect),
 		Version: c.Tool.Version, Turn: c.Turn, Emission: c.Emission, Redacted: []string{"arguments"},
 	})
 }
@@ -221,6 +224,9 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	if err != nil {
 		return Change{}, err
 	}
+	if c.Redacted != nil {
+		return Change{}, notThere(c)
+	}
 	if c.State == ApprovalPending && rest == nil && void == nil {
 		return Change{}, Errorf(Internal, "a held call cannot run without its approval being settled")
 	}
@@ -246,7 +252,7 @@ func Reserve(c Call, s Step, lease time.Time, rest *Approval, void *Approval) (C
 	if slices.Contains(path, DispatchAuthorized) {
 		events = append(events, after.event(EventAuthorized, c.By(), s.At, s.body(after)))
 	}
-	executing := after.event(EventExecuting, s.Who, s.At, Body{Route: s.Route, Arguments: after.Digest, Binding: after.Binding,
+	executing := after.event(EventExecuting, s.Who, s.At, Body{Route: s.Route, Arguments: after.Commit(after.Digest), Binding: after.Binding,
 		DecidedBy: s.Decision.DecidedBy, Generation: s.Decision.Generation, Attempt: after.Attempt, Key: after.Key, Lease: lease,
 		Evidence: s.Evidence})
 	if rest != nil {
@@ -284,7 +290,7 @@ func Settle(c Call, to State, out Outcome, s Step, by Cause) (Change, error) {
 	out.At = s.At
 	after.Outcome, after.Lease, after.Due, after.Holds = &out, time.Time{}, time.Time{}, nil
 	kind := map[State]EventKind{Succeeded: EventSucceeded, Failed: EventFailed, Unknown: EventUnknown}[to]
-	body := Body{Code: out.Code, Attempt: c.Attempt, Result: out.Digest, Detail: out.Detail, Reported: out.Reported}
+	body := Body{Code: out.Code, Attempt: c.Attempt, Result: c.Commit(out.Digest), Detail: out.Detail, Reported: out.Reported}
 	if by == ByReconcile {
 		kind, body.Evidence, body.Detail = EventReconciled, out.Evidence, string(to)
 	}
@@ -398,6 +404,9 @@ func Answer(a Approval, c Call, r Reply, decision Decision, people *People) (Cha
 	s := Step{At: r.At, Who: Who{Principal: &r.Person}, Decision: decision}
 	if a.State != Pending {
 		return Change{}, Errorf(Conflict, "the question %s is already %s", a.ID, a.State)
+	}
+	if c.Redacted != nil {
+		return Change{}, notThere(c)
 	}
 	if r.Binding != a.Binding || c.Approval != a.ID {
 		return Change{}, Errorf(Conflict, "the question %s has changed since it was shown; read it again", a.ID)

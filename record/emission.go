@@ -155,7 +155,7 @@ func Witness(r Run, a Answered, p *Premise, who Who, at time.Time) (Change, erro
 		for _, e := range a.Emissions {
 			e.State = EmissionOpen
 			f.Emissions.Add = append(f.Emissions.Add, e)
-			model.Emitted = append(model.Emitted, Emitted{ID: e.ID, Tool: e.Tool, Position: e.Position, Arguments: e.Digest})
+			model.Emitted = append(model.Emitted, Emitted{ID: e.ID, Tool: e.Tool, Position: e.Position})
 		}
 	}
 	f.Events = []Event{r.event(EventModelAnswered, who, at, body)}
@@ -194,10 +194,10 @@ type Modelled struct {
 	Retired  []EmissionID `json:"retired,omitempty"` // emissions that count no longer
 }
 
-// Emitted names an emission in an event.
+// Emitted names an emission in an event. Of its arguments an event says nothing: the
+// call that consumes it commits to them.
 type Emitted struct {
-	ID        EmissionID   `json:"id"`
-	Tool      string       `json:"tool"`
-	Position  int          `json:"position"`
-	Arguments canon.Digest `json:"argument_digest"`
+	ID       EmissionID `json:"id"`
+	Tool     string     `json:"tool"`
+	Position int        `json:"position"`
 }

@@ -69,7 +69,7 @@ func TestEventsReadBack(t *testing.T) {
 			case *Modelled:
 				if rapid.Bool().Draw(t, "set") {
 					f.Set(reflect.ValueOf(&Modelled{Provider: text.Draw(t, "provider"), Request: digest.Draw(t, "request"), Response: text.Draw(t, "response"),
-						Emitted: []Emitted{{ID: EmissionID(text.Draw(t, "id")), Tool: text.Draw(t, "tool"), Position: rapid.Int().Draw(t, "position"), Arguments: digest.Draw(t, "arguments")}},
+						Emitted: []Emitted{{ID: EmissionID(text.Draw(t, "id")), Tool: text.Draw(t, "tool"), Position: rapid.Int().Draw(t, "position")}},
 						Retired: []EmissionID{EmissionID(text.Draw(t, "retired"))}}))
 				}
 			case *Grant:

@@ -24,6 +24,8 @@ const (
 	EventCanceled   EventKind = "canceled"
 	EventRevoked    EventKind = "revoked"
 
+	EventCallRedacted EventKind = "call_redacted" // content of an ended call was removed for good
+
 	EventAnswered         EventKind = "answered"          // a person answered; the approval may still be pending
 	EventApproved         EventKind = "approved"          // the approval is complete
 	EventRejected         EventKind = "rejected"          //
@@ -129,9 +131,9 @@ type Body struct {
 	Origins    []Origin     `json:"origins,omitempty"` // values by salted digest
 	Source     Source       `json:"source,omitempty"`
 	Route      Route        `json:"route,omitempty"`
-	Arguments  canon.Digest `json:"argument_digest,omitzero"`
-	Received   canon.Digest `json:"received_digest,omitzero"` // what was proposed, where guards put it into another form
-	Effect     canon.Digest `json:"effect_key,omitzero"`
+	Arguments  canon.Digest `json:"argument_commitment,omitzero"` // see Call.Commit; so are the next two, and Result
+	Received   canon.Digest `json:"received_commitment,omitzero"` // to what was proposed, where guards put it into another form
+	Effect     canon.Digest `json:"effect_commitment,omitzero"`
 	Binding    canon.Digest `json:"binding,omitzero"`
 	Version    canon.Digest `json:"tool_version,omitzero"`
 	DecidedBy  string       `json:"decided_by,omitempty"`
@@ -140,7 +142,7 @@ type Body struct {
 	Key        string       `json:"idempotency_key,omitempty"`
 	Lease      time.Time    `json:"lease,omitzero"`
 	Retry      time.Time    `json:"retry_after,omitzero"`
-	Result     canon.Digest `json:"result_digest,omitzero"`
+	Result     canon.Digest `json:"result_commitment,omitzero"`
 	Turn       Turn         `json:"turn,omitempty"`
 	Kept       []CallID     `json:"kept,omitempty"`
 	To         *Who         `json:"to,omitempty"`     // whom a run was transferred to

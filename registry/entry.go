@@ -125,8 +125,9 @@ type Entry struct {
 	Dispatch  DispatchMode `yaml:"dispatch" default:"at_once" doc:"When an allowed call runs: at_once, in the request that proposed it, or queued, by the boundary's clock or when its agent comes back."`
 	Schedules Scheduling   `yaml:"schedules" default:"never" doc:"allowed: agents may have it called at set times."`
 
-	RecordArgs    yamlfile.Later `yaml:"record_arguments" doc:"What is kept of the arguments."`
-	Retention     yamlfile.Later `yaml:"retention" doc:"How long records are kept."`
+	RecordArguments record.Recording `yaml:"record_arguments" doc:"What stays of the arguments once a call has ended: full; redacted, their names and the values of targets; or digest, none of them. Default: calls.record_arguments of placet.yaml."`
+	Retention       time.Duration    `yaml:"retention" doc:"How long after its end a call keeps arguments, targets, what approvers were shown, and result; events stay. At least repeat.within. Default: calls.retention of placet.yaml."`
+
 	Credential    yamlfile.Later `yaml:"credential" doc:"Credential profile of its calls."`
 	DispatchToken yamlfile.Later `yaml:"dispatch_token" doc:"It verifies dispatch tokens."`
 }

@@ -77,7 +77,7 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 		PerTenant: e.PerTenant, Timeout: or(e.Timeout, d.Timeout), Targets: e.Targets, SameEffect: e.SameEffect,
 		IdempotencyArgument: e.IdempotencyArgument, Retry: or(e.Retry, d.Retry), Errors: e.Errors,
 		Observe: e.Mode == "observe", Instead: e.Instead, MaxRows: e.MaxRows, Compensate: e.Compensate.Tool,
-		Repeat: Repeat{e.Repeat.Within, e.Repeat.Answer},
+		Repeat: Repeat{e.Repeat.Within, e.Repeat.Answer}, Retention: Retention{e.RecordArguments, e.Retention},
 	}
 	b.reach(t, e, place, path)
 	b.marks(t, place, path)
@@ -92,6 +92,12 @@ func (b *builder) tool(name string, place yamlfile.Place, e Entry, d Defaults) *
 	b.reconcile(t, e.Reconcile, place, path)
 	b.retry(t, e, place, path)
 	b.dryRun(t, e.DryRun, place, path)
+	switch {
+	case e.Retention < 0:
+		b.fail(place, path+".retention", "must be 0 or more")
+	case e.Retention > 0 && !t.Read && e.Retention < t.Repeat.Within:
+		b.fail(place, path+".retention", "must be at least repeat.within (%s): until then an equal call may be answered with the result", t.Repeat.Within)
+	}
 	if len(b.problems) > before {
 		return nil
 	}

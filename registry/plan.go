@@ -124,6 +124,7 @@ func (p *planner) compare(a, b *Tool) {
 	p.limits(a, b)
 	p.asking(a, b)
 	p.repeats(a, b)
+	p.retention(a, b)
 	p.guards(a, b)
 	p.labels(a, b)
 	if pinChanged(a, b) {
@@ -345,6 +346,16 @@ func orDefault(d time.Duration) string {
 		return "the default"
 	}
 	return d.String()
+}
+
+// retention changes what is kept of calls, and nothing that is checked.
+func (p *planner) retention(a, b *Tool) {
+	if a.Retention.Arguments != b.Retention.Arguments {
+		p.add(Changed, b, fmt.Sprintf("record_arguments is %s, was %s", orNone(string(b.Retention.Arguments)), orNone(string(a.Retention.Arguments))))
+	}
+	if a.Retention.For != b.Retention.For {
+		p.add(Changed, b, fmt.Sprintf("retention is %s, was %s", orDefault(b.Retention.For), orDefault(a.Retention.For)))
+	}
 }
 
 func (p *planner) repeats(a, b *Tool) {

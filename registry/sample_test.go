@@ -141,8 +141,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	server := func(key, value string) string { return "version: 1\nservers: {s: {" + key + ": " + value + "}}" }
 	later := map[string]string{}
-	for _, key := range []string{"record_arguments", "retention",
-		"credential", "dispatch_token"} {
+	for _, key := range []string{"credential", "dispatch_token"} {
 		later["tools.x."+key] = tool(key, "{a: b}")
 	}
 	for _, key := range []string{"same_user", "sandbox", "egress"} {
@@ -156,7 +155,7 @@ func TestEveryKnownKeyIsReadOrRefused(t *testing.T) {
 	}
 	for _, key := range []string{"tool", "callers", "environments", "sources", "sources_below", "per_minute", "per_run", "concurrent", "timeout", "same_effect",
 		"idempotency_argument", "autonomous_limit", "per_tenant", "cost", "max_rows", "effect", "repeat", "errors", "mode", "instead", "taint", "results", "feeds", "unseen", "privacy",
-		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate", "schema", "unverified_lease", "dispatch", "schedules"} {
+		"data", "asked_for", "names", "directory", "links_from", "given", "targets", "compensate", "schema", "unverified_lease", "dispatch", "schedules", "record_arguments", "retention"} {
 		if !slices.Contains(yamlfile.Keys(Entry{}), key) {
 			t.Errorf("the key %s is not read", key)
 		}

@@ -64,6 +64,7 @@ type Tool struct {
 	Unverified          bool        // leased though nothing verifies the dispatch token (rule E6)
 	Queued              bool        // an allowed call is left to the boundary's clock (rule C2)
 	Scheduled           bool        // it may be called at set times
+	Retention           Retention
 
 	// Digest covers everything above that decides, and the pin. It is equal for
 	// two loads exactly when the tool is the same (rule D1).
@@ -99,6 +100,12 @@ type Approval struct {
 	Purpose   bool          // the proposer must state a purpose
 	Reason    bool          // whoever answers must say why
 	Passkey   bool          // a yes must be signed with a passkey
+}
+
+// Retention is what stays of calls once they have ended; nothing: what is configured for all.
+type Retention struct {
+	Arguments record.Recording
+	For       time.Duration
 }
 
 // Repeat is what an equal call gets that already succeeded (rule A7).

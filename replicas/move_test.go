@@ -14,7 +14,8 @@ import (
 )
 
 // A question that was asked with the records in a SQLite file is answered when they are
-// in PostgreSQL, and its call runs once; what ran before is not run again.
+// in PostgreSQL, and its call runs once; what ran before is not run again, nor is what was
+// redacted since.
 func TestMoveFromSQLite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -29,6 +30,10 @@ func TestMoveFromSQLite(t *testing.T) {
 	a := w.start()
 	anna := w.token("anna")
 	w.must(a.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"before"}}`)
+	var gone struct{ Call string }
+	w.must(a.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"gone"}}`).into(t, &gone)
+	operator := w.token("otto", "ops")
+	w.must(a.url, operator, "POST", "/v1/calls/"+gone.Call+"/redact", `{"reason":"asked for"}`)
 	w.must(a.url, anna, "POST", "/v1/calls", `{"tool":"file","arguments":{"id":"asked"}}`)
 	q := w.question(a.url)
 	w.write("shared.yaml", shared)
@@ -42,7 +47,7 @@ func TestMoveFromSQLite(t *testing.T) {
 	if err := <-a.done; err != nil {
 		t.Fatalf("%v %s", err, a.errs)
 	}
-	if said := w.run(move...); !strings.Contains(said, "2 rows of calls") || !strings.Contains(said, "1 rows of approvals") {
+	if said := w.run(move...); !strings.Contains(said, "3 rows of calls") || !strings.Contains(said, "1 rows of approvals") {
 		t.Errorf("moving says %s", said)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "state.db")); !os.IsNotExist(err) {
@@ -63,8 +68,16 @@ func TestMoveFromSQLite(t *testing.T) {
 	}
 	w.desk.ahead.Store(0)                                                                  // it has them
 	w.must(c.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"before"}}`) // a repeat: answered from its record
+	w.must(b.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"gone"}}`)   // so is one whose content was redacted
+	if r := w.must(b.url, operator, "GET", "/v1/calls/"+gone.Call, ""); !strings.Contains(r.body, `"why":"asked for"`) || !strings.Contains(r.body, `"arguments":null`) {
+		t.Errorf("what was redacted before: %s", r.body)
+	}
 	w.must(b.url, anna, "POST", "/v1/calls", `{"tool":"act","arguments":{"id":"after"}}`)
-	if did, want := w.desk.did(), []string{`act {"id":"before"}`, `file {"id":"asked"}`, `act {"id":"after"}`}; !slices.Equal(did, want) {
+	w.must(c.url, operator, "POST", "/v1/calls/"+q.call+"/redact", `{"reason":"there as well"}`) // as the role that only serves
+	if r := w.must(b.url, operator, "GET", "/v1/calls/"+q.call, ""); !strings.Contains(r.body, `"why":"there as well"`) || !strings.Contains(r.body, `"arguments":null`) {
+		t.Errorf("what was redacted after: %s", r.body)
+	}
+	if did, want := w.desk.did(), []string{`act {"id":"before"}`, `act {"id":"gone"}`, `file {"id":"asked"}`, `act {"id":"after"}`}; !slices.Equal(did, want) {
 		t.Errorf("the desk did %q, want %q", did, want)
 	}
 }

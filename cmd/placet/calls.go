@@ -21,6 +21,7 @@ type callsCommand struct {
 	Dispatch  callsDispatch  `cmd:"" help:"Continue a call that waited."`
 	Cancel    callsCancel    `cmd:"" help:"Cancel a call."`
 	Reconcile callsReconcile `cmd:"" help:"Settle a call whose outcome is not known."`
+	Redact    callsRedact    `cmd:"" help:"Remove the content of a call that has ended for good."`
 }
 
 type callsList struct {
@@ -229,6 +230,28 @@ func (c callsReconcile) look(ctx context.Context, p *program, client *client, pa
 		}
 		p.callFields(v.Call)
 	})
+}
+
+type callsRedact struct {
+	serverFlags
+	Call   string `arg:"" help:"The call."`
+	Reason string `required:"" placeholder:"TEXT" help:"Why; for the record."`
+}
+
+func (c callsRedact) Run(ctx context.Context, p *program) error {
+	client, err := p.client(ctx, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	path, err := id("call", c.Call)
+	if err != nil {
+		return err
+	}
+	var v api.CallView
+	if err := client.ask(ctx, http.MethodPost, "/v1/calls/"+path+"/redact", nil, map[string]string{"reason": c.Reason}, &v); err != nil {
+		return err
+	}
+	return p.out(v, func() { p.callFields(v) })
 }
 
 type explainCommand struct {

@@ -88,6 +88,11 @@ func (p *program) call(v api.ShownCall) {
 	p.field("result", string(v.Result))
 }
 
+// redacted says what is no longer in the record of a call.
+func redacted(r api.RedactedView) string {
+	return "at " + shortTime(r.At) + ": " + strings.Join(r.What, ", ") + " (" + r.Why + ")"
+}
+
 func (p *program) callFields(v api.CallView) {
 	p.field("call", string(v.ID))
 	p.field("state", string(v.State)+code(v.Code))
@@ -95,6 +100,9 @@ func (p *program) callFields(v api.CallView) {
 	p.field("look-up for", string(v.Supports))
 	p.effect(v.Effect)
 	p.field("arguments", string(v.Arguments))
+	if r := v.Redacted; r != nil {
+		p.field("redacted", redacted(*r))
+	}
 	p.field("principal", v.Principal.String())
 	p.field("agent", string(v.Agent))
 	p.field("purpose", quoted(v.Purpose))

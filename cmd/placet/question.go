@@ -213,6 +213,9 @@ func (p *program) question(a api.ShownApproval) {
 	if arguments.cut {
 		s.line("", "⟦not all of it is here; every byte: placet approvals show "+string(a.ID)+" --arguments⟧")
 	}
+	if r := a.Call.Redacted; r != nil {
+		s.line("redacted", marked(redacted(*r), valueChars))
+	}
 	for _, t := range a.Targets {
 		s.line("acts on", marked(t.Argument, cellChars)+" = "+inline(t.Value))
 	}
@@ -281,6 +284,10 @@ func (s sheet) changed(c api.ChangedView) {
 		used = ", which has not run"
 	}
 	s.line("changed", "since the yes of "+shortTime(c.At)+used)
+	if c.Redacted {
+		s.line("", "  its arguments were redacted, so that nothing is compared")
+		return
+	}
 	for _, r := range c.Rows {
 		old, now := "not there", "not there"
 		if r.Old != nil {

@@ -116,6 +116,34 @@ func TestCallsShowWhatUndoesThem(t *testing.T) {
 	}
 }
 
+// A redacted call says so where it and its question are printed; names and reasons are data.
+func TestRedactedCallIsPrintedAsSuch(t *testing.T) {
+	const call = `"tool":"refund","state":"succeeded","reasons":[],"arguments":null,"redacted":{"at":"2026-12-01T09:00:00Z","why":"asked \u001b[2Jfor","what":["arguments.\u202ex","salt"]}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(r.URL.Path, "/v1/calls/") {
+			_, _ = w.Write([]byte(`{"id":"x",` + call + `}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":"x","state":"consumed","binding":"sha256:aa","call":{"id":"x",` + call + `},"targets":[],"rule":[],"answers":[],` +
+			`"since":{"approval":"y","at":"2026-12-01T08:00:00Z","rows":[],"redacted":true}}`))
+	}))
+	defer s.Close()
+	for prefix, args := range map[string][]string{"call": {"calls", "show"}, "apr": {"approvals", "show"}} {
+		id, err := record.NewID(prefix, record.Call{}.Proposed, zeros{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, errOut := inProcess(t, map[string]string{"PLACET_TOKEN": "x"}, append(args, id, "--server", s.URL)...)
+		if code != 0 || !strings.Contains(out, "redacted") || !strings.Contains(out, "2026-12-01 09:00:00Z: arguments.") || strings.ContainsAny(out, "\x1b\u202e") {
+			t.Errorf("%v: %d\n%q\n%s", args, code, out, errOut)
+		}
+		if prefix == "apr" && !strings.Contains(out, "so that nothing is compared") {
+			t.Errorf("it does not say why it compares nothing:\n%s", out)
+		}
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -59,7 +59,7 @@ func publicBody(b record.Body, v viewer) any {
 		Reasons   []ReasonView    `json:"reasons,omitempty"`
 		Source    record.Source   `json:"source,omitempty"`
 		Route     record.Route    `json:"route,omitempty"`
-		Arguments string          `json:"argument_digest,omitempty"`
+		Arguments string          `json:"argument_commitment,omitempty"`
 		Attempt   int             `json:"attempt,omitempty"`
 		Retry     *time.Time      `json:"retry_after,omitempty"`
 		Turn      record.Turn     `json:"turn,omitempty"`

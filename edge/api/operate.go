@@ -15,6 +15,8 @@ func (d *door) registerOperate() {
 		describe("Needs the permission operate. The evidence and who gave it are recorded with the outcome.")), d.reconcile)
 	add(d, d.operation("look", http.MethodPost, "/v1/calls/{id}/look", "Ask the reconciling tool about a call whose outcome is not known", d.asOperator, tag("operate"),
 		describe("Needs the permission operate, and an entry that lets operators ask. The tool is asked as the operator, never with a user's credential; proof settles the call, anything else leaves it as it is.")), d.look)
+	add(d, d.operation("redact-call", http.MethodPost, "/v1/calls/{id}/redact", "Remove the content of a call that has ended for good", d.asOperator, tag("operate"),
+		describe("Needs the permission operate. Arguments, targets, what approvers were shown, and the result go; digests and events stay, and an event says who did it, why, and what went.")), d.redactCall)
 	add(d, d.operation("reload", http.MethodPost, "/v1/reload", "Read the registry and policy files again and activate them", d.asOperator, tag("operate"),
 		describe("Needs the permission operate. On any error, and when the files are not the version asked for, the old version stays.")), d.reloadFiles)
 	add(d, d.operation("void-answers", http.MethodPost, "/v1/approvals/void", "Take back a person's answers that no call has used", d.asOperator, tag("operate"),
@@ -52,6 +54,25 @@ func (d *door) reconcile(ctx context.Context, in *reconcileInput) (*callOutput, 
 		return nil, absent("call")
 	}
 	c, err := d.boundary.Reconcile(ctx, o, o.Tenant(), record.CallID(in.ID), record.State(in.Body.Outcome), in.Body.Evidence)
+	if err != nil {
+		return nil, hidden(err, "call")
+	}
+	return &callOutput{Body: d.callView(c, viewer{operator: o})}, nil
+}
+
+type redactCallInput struct {
+	CallPath
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"2000" doc:"Why; for the record."`
+	}
+}
+
+func (d *door) redactCall(ctx context.Context, in *redactCallInput) (*callOutput, error) {
+	o := operator(ctx)
+	if !record.ValidID("call", in.ID) {
+		return nil, absent("call")
+	}
+	c, err := d.boundary.RedactCall(ctx, o, o.Tenant(), record.CallID(in.ID), in.Body.Reason)
 	if err != nil {
 		return nil, hidden(err, "call")
 	}

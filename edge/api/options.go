@@ -68,6 +68,7 @@ type Boundary interface {
 	Tools(context.Context, identity.Caller) []*registry.Tool
 	Usage(context.Context, identity.Caller, record.RunID) ([]dispatch.Use, error)
 	Used([]dispatch.Counted) []dispatch.Use
+	RedactCall(context.Context, identity.Operator, record.TenantID, record.CallID, string) (record.Call, error)
 	Refuse(context.Context, identity.Caller, string, record.Code, string) (dispatch.Answer, error)
 	Lacks(ctx context.Context, l identity.Lack, what string) error
 	Current() *dispatch.Active

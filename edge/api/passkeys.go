@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/placet-dev/placet/passkey"
 	"github.com/placet-dev/placet/record"
@@ -31,6 +32,8 @@ func (d *door) approvalEvidence(ctx context.Context, in *ApprovalPath) (*evidenc
 		return nil, record.Errorf(record.Invalid, "the rule of this question does not demand passkeys, so that there is no such evidence")
 	case l.Call.Approval != l.Approval.ID:
 		return nil, record.Errorf(record.Conflict, "another question took the place of this one")
+	case l.Call.Redacted != nil:
+		return nil, record.Errorf(record.Conflict, "the call was redacted on %s: what its binding is of is not kept any more. The log still shows who answered, with which passkey and for which binding", l.Call.Redacted.At.UTC().Format(time.RFC3339))
 	}
 	return &evidenceOutput{Body: d.evidence(l.Call, *l.Approval)}, nil
 }

@@ -33,6 +33,7 @@ type ChangedView struct {
 	Rows     []ChangedRow      `json:"rows" nullable:"false"`
 	Left     int               `json:"left" doc:"Differences that are not listed."`
 	Same     int               `json:"same" doc:"Arguments that are equal."`
+	Redacted bool              `json:"redacted,omitempty" doc:"That one's arguments were redacted, so that nothing is compared."`
 }
 
 // OriginView says where values of one argument come from.
@@ -109,7 +110,7 @@ func (d *door) shownApproval(ctx context.Context, v viewer, l dispatch.Loaded, e
 	if err != nil || since == nil {
 		return out, err
 	}
-	b.Since = &ChangedView{Approval: since.Since.Approval.ID, At: since.Since.Approval.Changed, Unused: since.Unused(), Left: since.Left, Same: since.Same,
+	b.Since = &ChangedView{Approval: since.Since.Approval.ID, At: since.Since.Approval.Changed, Unused: since.Unused(), Left: since.Left, Same: since.Same, Redacted: since.Redacted(),
 		Rows: []ChangedRow{}}
 	for _, r := range since.Rows {
 		b.Since.Rows = append(b.Since.Rows, ChangedRow{r.Name, r.Old, r.New})

@@ -56,8 +56,8 @@ type CallView struct {
 	Tool       string            `json:"tool"`
 	Principal  record.Principal  `json:"principal"`
 	Agent      record.AgentID    `json:"agent"`
-	Arguments  json.RawMessage   `json:"arguments" doc:"Canonical: what was decided, digested and sent."`
-	Digest     string            `json:"argument_digest"`
+	Arguments  json.RawMessage   `json:"arguments" doc:"Canonical: what was decided, digested and sent. Of a redacted call, what is left of it, or null."`
+	Digest     string            `json:"argument_digest" doc:"Empty once the call is redacted."`
 	Effect     string            `json:"effect,omitempty" doc:"The effect in words."`
 	Purpose    string            `json:"purpose,omitempty" doc:"The agent's own words."`
 	Source     record.Source     `json:"source"`
@@ -79,7 +79,22 @@ type CallView struct {
 	Proposed   time.Time         `json:"proposed_at"`
 	Changed    time.Time         `json:"changed_at"`
 	Expires    time.Time         `json:"expires_at"`
+	Redacted   *RedactedView     `json:"redacted,omitempty" doc:"What is no longer in the record of the call, which has ended."`
 	Operators  *CallDetail       `json:"operators,omitempty" doc:"Only for readers and operators."`
+}
+
+// RedactedView says what was removed from a call for good.
+type RedactedView struct {
+	At   time.Time `json:"at"`
+	Why  string    `json:"why" doc:"The setting, or the operator's reason."`
+	What []string  `json:"what" nullable:"false" doc:"The parts that were removed."`
+}
+
+func redactedView(r *record.Redaction) *RedactedView {
+	if r == nil {
+		return nil
+	}
+	return &RedactedView{At: r.At, Why: r.Why, What: append([]string{}, r.What...)}
 }
 
 // ReasonView is one rule's contribution. Place and private text are operators'.
@@ -131,10 +146,16 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 		Arguments: object(c.Arguments), Digest: c.Digest.String(), Effect: c.EffectText, Purpose: c.Purpose,
 		Source: c.Source, Route: c.Route, Occurrence: occurrence(c), Edits: c.Edits, Shown: c.Shown, Supports: c.Supports,
 		State: c.State, Verdict: c.Decision.Verdict, Code: c.Decision.Code, Reasons: reasonViews(c.Decision.Reasons, who),
-		Approval: c.Approval, Attempt: c.Attempt, Proposed: c.Proposed, Changed: c.Changed, Expires: c.Expires,
+		Approval: c.Approval, Attempt: c.Attempt, Proposed: c.Proposed, Changed: c.Changed, Expires: c.Expires, Redacted: redactedView(c.Redacted),
 	}
 	if o := c.Outcome; o != nil {
 		v.Outcome = &OutcomeView{Code: o.Code, Sent: o.Sent, IsError: o.IsError, Reported: o.Reported, Digest: o.Digest.String(), Effect: o.Effect, At: o.At}
+	}
+	if r := c.Redacted; r != nil {
+		v.Digest = "" // nobody is to try what the arguments were
+		if r.All && v.Outcome != nil {
+			v.Outcome.Digest = ""
+		}
 	}
 	v.Queued, v.Again = c.Queued, later(c.Again)
 	if c.Leased() && c.State == record.Executing {
@@ -142,6 +163,9 @@ func (d *door) callView(c record.Call, who viewer) CallView {
 	}
 	if who.all() {
 		v.Operators = callDetail(c)
+		if c.Redacted != nil {
+			v.Operators.EffectKey = ""
+		}
 		v.Operators.Compensate = d.boundary.Current().Compensation(c)
 	}
 	return v

@@ -107,6 +107,7 @@ func (o things) operations() []operation {
 		{"POST", "/v1/calls/" + o.call + "/report", `{"attempt":1,"secret":"s","outcome":"not_started"}`, "callers", true},
 		{"POST", "/v1/calls/" + o.call + "/reconcile", `{"outcome":"failed","evidence":"e"}`, "operators", true},
 		{"POST", "/v1/calls/" + o.call + "/look", "", "operators", true},
+		{"POST", "/v1/calls/" + o.call + "/redact", `{"reason":"r"}`, "operators", true},
 		{"GET", "/v1/approvals", "", "viewers", false},
 		{"GET", "/v1/approvals/" + o.approval, "", "viewers", true},
 		{"POST", "/v1/approvals/" + o.approval + "/approve", `{"binding":"` + o.binding + `"}`, "persons", true},

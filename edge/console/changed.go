@@ -21,6 +21,8 @@ type changed struct {
 	Beside []difference // what else is different, where that one can still run
 	Left   int          // differences that are not listed
 	Same   int          // members that are equal
+
+	Redacted bool // that one is not whole any more: nothing is compared
 }
 
 // argument is one argument then and now.
@@ -35,7 +37,7 @@ func (c *Console) changedSince(ctx context.Context, v viewer, call record.Call, 
 		return nil, err
 	}
 	l := found.Since
-	out := &changed{Since: l.Approval.ID, At: l.Approval.Changed, Unused: found.Unused() && c.o.Clock().Before(l.Approval.Expires), Left: found.Left, Same: found.Same}
+	out := &changed{Since: l.Approval.ID, At: l.Approval.Changed, Unused: found.Unused() && c.o.Clock().Before(l.Approval.Expires), Left: found.Left, Same: found.Same, Redacted: found.Redacted()}
 	for _, r := range found.Rows {
 		out.Rows = append(out.Rows, argument{r.Name, shownAs(r.Old), shownAs(r.New)})
 	}

@@ -612,6 +612,8 @@ func TestEvidence(t *testing.T) {
 	for name, change := range map[string]func(*passkey.Evidence){
 		"arguments": func(e *passkey.Evidence) { e.Of.Arguments = json.RawMessage(`{"amount":"1.00","to":"acc_7"}`) },
 		"targets":   func(e *passkey.Evidence) { e.Of.Targets[0].Value = json.RawMessage(`"acc_8"`) },
+		"salt":      func(e *passkey.Evidence) { e.Of.Salt[0] ^= 1 },
+		"no salt":   func(e *passkey.Evidence) { e.Of.Salt, e.Version = nil, 1 },
 		"principal": func(e *passkey.Evidence) { e.Of.Principal.Subject = "mallory" },
 		"rule":      func(e *passkey.Evidence) { e.Of.Rule.Parts[0].Quorum = 1 },
 		"no demand": func(e *passkey.Evidence) { e.Of.Rule.Passkey = false },
@@ -633,10 +635,17 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("verified with another %s", name)
 		}
 	}
+
+	// Once the call is redacted nothing shows what the binding is of, but what was taken before.
+	w.redact(t, a, "asked for").want(t, 200)
+	w.askEvidence(t, a).want(t, 409, "was redacted").without(t, "900.00", "acc_7")
+	if answers, err := e.Verify(); err != nil || len(answers) != 2 {
+		t.Errorf("%d answers, %v", len(answers), err)
+	}
 }
 
-// evidence is what the API gives, read as the command reads it.
-func (w *world) evidence(t *testing.T, a answer) passkey.Evidence {
+// askEvidence asks the API for the evidence of a question, as who may answer it.
+func (w *world) askEvidence(t *testing.T, a answer) shown {
 	t.Helper()
 	token, err := w.local.Sign(identity.TokenSpec{Audience: w.url + "/console", Subject: "lena", Tenant: "dev", Groups: []string{"leads"}})
 	if err != nil {
@@ -647,7 +656,13 @@ func (w *world) evidence(t *testing.T, a answer) passkey.Evidence {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	got := w.browser().do(r).want(t, 200)
+	return w.browser().do(r)
+}
+
+// evidence is what the API gives, read as the command reads it.
+func (w *world) evidence(t *testing.T, a answer) passkey.Evidence {
+	t.Helper()
+	got := w.askEvidence(t, a).want(t, 200)
 	e, err := passkey.ReadEvidence([]byte(got.body))
 	if err != nil {
 		t.Fatalf("%v: %s", err, got.body)

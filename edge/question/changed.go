@@ -21,6 +21,9 @@ type Changed struct {
 // Unused reports whether that one was approved and has not run.
 func (c *Changed) Unused() bool { return c.Since.Approval.State == record.Approved }
 
+// Redacted reports whether that one is not whole any more, so that nothing is compared.
+func (c *Changed) Redacted() bool { return c.Since.Call.Redacted != nil }
+
 // Row is one argument then and now; nil where it was not there. The values are
 // canonical.
 type Row struct {
@@ -44,7 +47,10 @@ func Since(ctx context.Context, reader Reader, sees func(dispatch.Loaded) bool, 
 	if err != nil || l == nil || !sees(*l) {
 		return nil, err
 	}
-	out := Compare(l.Call.Arguments, call.Arguments)
+	out := &Changed{}
+	if l.Call.Redacted == nil {
+		out = Compare(l.Call.Arguments, call.Arguments)
+	}
 	out.Since = *l
 	return out, nil
 }

@@ -19,10 +19,12 @@ type prepared struct {
 func prepare(f record.Facts) (prepared, error) {
 	p := prepared{facts: f, event: make([][]any, len(f.Events))}
 	if m := f.Call; m != nil {
-		switch m.From {
-		case record.None:
+		switch {
+		case m.Redacts:
+			p.call = redactColumns(&m.After, m)
+		case m.From == record.None:
 			p.call = callColumns(&m.After)
-		case record.Executing:
+		case m.From == record.Executing:
 			p.call = settleColumns(&m.After, m)
 		default:
 			p.call = updateColumns(&m.After, m)

@@ -164,6 +164,9 @@ type details struct {
 	Received canon.Digest  `json:"received,omitzero"`
 
 	Emission record.EmissionID `json:"emission,omitempty"`
+
+	Retention *record.Retention `json:"retention,omitempty"`
+	Redacted  *record.Redaction `json:"redacted,omitempty"`
 }
 
 const (
@@ -173,7 +176,7 @@ const (
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due,
-		queued, again`
+		queued, again, salt`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
@@ -188,7 +191,7 @@ func callColumns(c *record.Call) []any {
 		string(c.Arguments), string(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), string(c.State), c.Version, encode(c.Decision), c.Binding[:],
 		string(c.Approval), int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
-		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due), c.Queued, due(c.Again),
+		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due), c.Queued, due(c.Again), salt(c),
 	}
 }
 
@@ -209,6 +212,17 @@ func settleColumns(c *record.Call, m *record.CallMove) []any {
 	}
 }
 
+// redactColumns are what is left of a redacted call.
+func redactColumns(c *record.Call, m *record.CallMove) []any {
+	return []any{
+		string(c.Tenant), string(c.ID), string(m.From), m.FromVersion,
+		c.Version, string(c.Arguments), string(c.Input), c.Purpose, encodeDetails(c), outcome(c), result(c), salt(c), due(c.Due),
+	}
+}
+
+// salt is empty in a call that has none; the column is never NULL.
+func salt(c *record.Call) []byte { return append([]byte{}, c.Salt...) }
+
 // holder is empty where the last attempt was not handed out.
 func holder(c *record.Call) []byte {
 	if c.Holder.IsZero() {
@@ -218,8 +232,11 @@ func holder(c *record.Call) []byte {
 }
 
 func encodeDetails(c *record.Call) string {
-	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received, c.Emission}
-	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() && d.Emission == "" {
+	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received, c.Emission, nil, c.Redacted}
+	if c.Retention != (record.Retention{}) {
+		d.Retention = &c.Retention
+	}
+	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() && d.Emission == "" && d.Retention == nil && d.Redacted == nil {
 		return "{}"
 	}
 	return encode(d)
@@ -264,7 +281,10 @@ func scanCall(col *columns) (record.Call, error) {
 	var d details
 	col.json(&d)
 	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank, d.Supports
-	c.Received, c.Emission = d.Received, d.Emission
+	c.Received, c.Emission, c.Redacted = d.Received, d.Emission, d.Redacted
+	if d.Retention != nil {
+		c.Retention = *d.Retention
+	}
 	c.State, c.Version = record.State(col.text()), col.int()
 	col.json(&c.Decision)
 	c.Binding = col.digest()
@@ -281,7 +301,7 @@ func scanCall(col *columns) (record.Call, error) {
 		c.Outcome.Result = r
 	}
 	c.Proposed, c.Changed, c.Expires, c.Due = col.time(), col.time(), col.time(), col.time()
-	c.Queued, c.Again = col.flag(), col.time()
+	c.Queued, c.Again, c.Salt = col.flag(), col.time(), col.blob()
 	if len(c.Holds) == 0 {
 		c.Holds = nil
 	}

@@ -37,13 +37,19 @@ var (
 )
 
 const (
-	callTypes   = "ttttii" + "ttttt" + "bbf" + "ttbb" + "tttttt" + "itbt" + "iitibtt" + "biiin" + "fn"
+	callTypes   = "ttttii" + "ttttt" + "bbf" + "ttbb" + "tttttt" + "itbt" + "iitibtt" + "biiin" + "fnb"
 	updateTypes = "ttti" + "tiitbt" + "itibtt" + "biinnb"
 	settleTypes = "ttti" + "tiittb" + "inn"
 	eventTypes  = "itttttt" + "t"
 
 	runTypes  = "ttttttttfiftiiiitttti"
 	touchRuns = `UPDATE runs SET active = k.at FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k (t, i, at) WHERE runs.tenant = k.t AND runs.id = k.i`
+
+	redactCall = `WITH u AS (UPDATE calls SET version = $5, arguments = $6, input = $7, purpose = $8, details = $9, outcome = $10, result = $11, salt = $12, due = $13
+			WHERE tenant = $1 AND id = $2 AND state = $3 AND version = $4 RETURNING 1)
+		SELECT held((SELECT count(*) FROM u), 1)`
+	// What approvers were shown of a call that is redacted; its digest stays in the rule.
+	redactPreviews = `UPDATE approvals SET preview = '' WHERE tenant = $1 AND call = $2 AND preview <> ''`
 
 	upsertCounters = `WITH k AS (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])),
 		u AS (INSERT INTO counters (tenant, counter, level, version) SELECT * FROM k ON CONFLICT (tenant, counter) DO UPDATE
@@ -170,10 +176,13 @@ func newWrites() *writes {
 func (w *writes) queue(sql string, args ...any) { w.rest = append(w.rest, query{sql: sql, args: args}) }
 
 func (w *writes) call(m *record.CallMove, row []any) {
-	switch m.From {
-	case record.None:
+	switch {
+	case m.Redacts:
+		w.queue(redactCall, row...)
+		w.queue(redactPreviews, string(m.After.Tenant), string(m.After.ID))
+	case m.From == record.None:
 		w.inserts.add(row)
-	case record.Executing:
+	case m.From == record.Executing:
 		w.settles.add(row)
 	default:
 		w.updates.add(row)

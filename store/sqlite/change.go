@@ -342,15 +342,17 @@ func (w *writer) move(p prepared) error {
 		return nil
 	}
 	statement := updateCall
-	switch m.From {
-	case record.None:
+	switch {
+	case m.Redacts:
+		statement = redactCall
+	case m.From == record.None:
 		err := w.run(insertCall, p.call...)
 		switch sqlite.ErrCode(err) {
 		case sqlite.ResultConstraintUnique, sqlite.ResultConstraintPrimaryKey:
 			return &record.Refusal{Kind: record.RefusedEqual, What: "an equal call is open"}
 		}
 		return err
-	case record.Executing:
+	case m.From == record.Executing:
 		statement = settleCall
 	}
 	if err := w.run(statement, p.call...); err != nil {
@@ -358,6 +360,9 @@ func (w *writer) move(p prepared) error {
 	}
 	if w.conn.Changes() == 0 {
 		return &record.Refusal{Kind: record.RefusedConflict, What: "the call has changed"}
+	}
+	if m.Redacts {
+		return w.run(redactPreviews, m.After.Tenant, m.After.ID)
 	}
 	return nil
 }

@@ -291,7 +291,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "secure_delete": "1"} {
 		got := ""
 		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, &sqlitex.ExecOptions{
 			ResultFunc: func(s *sqlite.Stmt) error { got = s.ColumnText(0); return nil }}); err != nil || got != want {

@@ -25,6 +25,7 @@ func TestQueriesUseTheirIndexes(t *testing.T) {
 		{"emissions_label", selectLabelled},
 		{"model_requests_newest", selectNewestRequest},
 		{"approvals_state", selectAsked},
+		{"approvals_previewed", redactPreviews},
 		{"approvals_run", selectAskedOfRun},
 		{"approvals_given", selectApproved},
 		{"calls_made", selectMade},

@@ -27,7 +27,10 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 	var d details
 	col.json(&d)
 	c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports = d.Targets, d.Edits, d.Shown, d.Effect, d.Blank, d.Supports
-	c.Received, c.Emission = d.Received, d.Emission
+	c.Received, c.Emission, c.Redacted = d.Received, d.Emission, d.Redacted
+	if d.Retention != nil {
+		c.Retention = *d.Retention
+	}
 	c.State, c.Version = record.State(col.text()), col.int()
 	col.json(&c.Decision)
 	c.Binding = col.digest()
@@ -44,7 +47,7 @@ func scanCall(stmt *sqlite.Stmt) (record.Call, error) {
 		c.Outcome.Result = r
 	}
 	c.Proposed, c.Changed, c.Expires, c.Due = col.time(), col.time(), col.time(), col.time()
-	c.Queued, c.Again = col.flag(), col.time()
+	c.Queued, c.Again, c.Salt = col.flag(), col.time(), col.blob()
 	if len(c.Holds) == 0 {
 		c.Holds = nil
 	}

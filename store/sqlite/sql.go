@@ -24,20 +24,25 @@ const (
 	callFields = `tenant, id, run, lineage, turn, kept, issuer, subject, agent, tool, server, tool_version, pin, read_only,
 		arguments, input, digest, effect, occurrence, source, route, purpose, details, state, version, decision, binding,
 		approval, attempt, attempts, key, lease, holder, holds, outcome, result, proposed, changed, expires, due,
-		queued, again`
+		queued, again, salt`
 	runFields = `tenant, id, lineage, parent, issuer, subject, agent, label, vouched, turn, turns, state, version,
 		opened, active, ended, why, delegation, replays, granted, until`
 	approvalFields = `tenant, id, call, run, lineage, issuer, subject, agent, binding, rule, code, state, version, replaces,
 		asked, expires, changed, preview`
 
 	insertCall = `INSERT INTO calls (` + callFields + `) VALUES
-		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+		(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	updateCall = `UPDATE calls SET state = ?, version = ?, kept = ?, decision = ?, binding = ?, approval = ?, attempt = ?, key = ?,
 		lease = ?, holder = ?, holds = ?, outcome = ?, result = ?, changed = ?, expires = ?, due = ?, again = ?, tool_version = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
 	// settleCall leaves the decision, the binding and the holder alone: they are those of the reservation.
 	settleCall = `UPDATE calls SET state = ?, version = ?, lease = ?, holds = ?, outcome = ?, result = ?, changed = ?, due = ?, again = ?
 		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
+
+	redactCall = `UPDATE calls SET version = ?, arguments = ?, input = ?, purpose = ?, details = ?, outcome = ?, result = ?, salt = ?, due = ?
+		WHERE tenant = ? AND id = ? AND state = ? AND version = ?`
+	// What approvers were shown of a call that is redacted; its digest stays in the rule.
+	redactPreviews = `UPDATE approvals INDEXED BY approvals_previewed SET preview = '' WHERE tenant = ? AND call = ? AND preview <> ''`
 
 	upsertRun = `INSERT INTO runs (` + runFields + `) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (tenant, id) DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject, agent = excluded.agent, turn = excluded.turn, turns = excluded.turns, state = excluded.state,
@@ -244,6 +249,9 @@ type details struct {
 	Received canon.Digest  `json:"received,omitzero"`
 
 	Emission record.EmissionID `json:"emission,omitempty"`
+
+	Retention *record.Retention `json:"retention,omitempty"`
+	Redacted  *record.Redaction `json:"redacted,omitempty"`
 }
 
 func callColumns(c *record.Call) []any {
@@ -253,17 +261,23 @@ func callColumns(c *record.Call) []any {
 		text(c.Arguments), text(c.Input), c.Digest[:], c.Effect[:], c.Occurrence, string(c.Source), string(c.Route), c.Purpose,
 		encodeDetails(c), c.State, c.Version, encode(c.Decision), c.Binding[:],
 		c.Approval, int64(c.Attempt), int64(c.Attempts), c.Key, micro(c.Lease), holder(c), holds(c), outcome(c), result(c),
-		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due), flag(c.Queued), due(c.Again),
+		micro(c.Proposed), micro(c.Changed), micro(c.Expires), due(c.Due), flag(c.Queued), due(c.Again), salt(c),
 	}
 }
 
 func encodeDetails(c *record.Call) text {
-	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received, c.Emission}
-	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() && d.Emission == "" {
+	d := details{c.Targets, c.Edits, c.Shown, c.EffectText, c.BlankArguments, c.Supports, c.Received, c.Emission, nil, c.Redacted}
+	if c.Retention != (record.Retention{}) {
+		d.Retention = &c.Retention
+	}
+	if len(d.Targets) == 0 && d.Edits == "" && d.Shown == "" && d.Effect == "" && !d.Blank && d.Supports == "" && d.Received.IsZero() && d.Emission == "" && d.Retention == nil && d.Redacted == nil {
 		return text("{}")
 	}
 	return encode(d)
 }
+
+// salt is empty in a call that has none; the column is never NULL.
+func salt(c *record.Call) []byte { return append([]byte{}, c.Salt...) }
 
 // holder is empty where the last attempt was not handed out.
 func holder(c *record.Call) []byte {
@@ -309,6 +323,13 @@ func updateColumns(c *record.Call, m *record.CallMove) []any {
 func settleColumns(c *record.Call, m *record.CallMove) []any {
 	return []any{
 		c.State, c.Version, micro(c.Lease), holds(c), outcome(c), result(c), micro(c.Changed), due(c.Due), due(c.Again),
+		c.Tenant, c.ID, m.From, m.FromVersion,
+	}
+}
+
+func redactColumns(c *record.Call, m *record.CallMove) []any {
+	return []any{
+		c.Version, text(c.Arguments), text(c.Input), c.Purpose, encodeDetails(c), outcome(c), result(c), salt(c), due(c.Due),
 		c.Tenant, c.ID, m.From, m.FromVersion,
 	}
 }

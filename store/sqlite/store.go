@@ -119,8 +119,9 @@ func openWriter(path string, busy time.Duration) (*sqlite.Conn, error) {
 		return nil, err
 	}
 	conn.SetBusyTimeout(busy)
+	// secure_delete overwrites pages that what was redacted leaves free.
 	for _, pragma := range []string{"PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -32000",
-		"PRAGMA wal_autocheckpoint = 4000"} {
+		"PRAGMA wal_autocheckpoint = 4000", "PRAGMA secure_delete = ON"} {
 		if err := sqlitex.ExecuteTransient(conn, pragma, nil); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
@@ -153,10 +154,13 @@ func (s *Store) Apply(ctx context.Context, c record.Change) error {
 // process must end then.
 func (s *Store) Broken() <-chan struct{} { return s.writer.broken }
 
-// Close stops the writer after what is waiting, and releases the file.
+// Close stops the writer after what is waiting, and releases the file. The connection that
+// may write goes last: it brings the write-ahead log into the file and removes it, with
+// what it still holds of calls that were redacted.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.closed = errors.Join(s.writer.close(), s.readers.Close(), s.lock.Close())
+		s.writer.stop()
+		s.closed = errors.Join(s.readers.Close(), s.writer.conn.Close(), s.lock.Close())
 	})
 	return s.closed
 }

@@ -68,10 +68,12 @@ type prepared struct {
 func prepare(f record.Facts) prepared {
 	p := prepared{facts: f, who: make([]text, len(f.Events))}
 	if m := f.Call; m != nil {
-		switch m.From {
-		case record.None:
+		switch {
+		case m.Redacts:
+			p.call = redactColumns(&m.After, m)
+		case m.From == record.None:
 			p.call = callColumns(&m.After)
-		case record.Executing:
+		case m.From == record.Executing:
 			p.call = settleColumns(&m.After, m)
 		default:
 			p.call = updateColumns(&m.After, m)
@@ -312,12 +314,12 @@ func (w *writer) loadGeneration() error {
 	})
 }
 
-func (w *writer) close() error {
+// stop lets it write what is waiting, and nothing after.
+func (w *writer) stop() {
 	select {
 	case <-w.quit:
 	default:
 		close(w.quit)
 	}
 	<-w.done
-	return w.conn.Close()
 }

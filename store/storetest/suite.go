@@ -80,6 +80,7 @@ func Run(t *testing.T, open Open) {
 		"Recovery":         recovery,
 		"Queue":            queue,
 		"Schedules":        schedules,
+		"Retention":        retention,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +157,7 @@ func (b *bench) call(t *testing.T, r record.Run, arguments string) record.Call {
 		Owner: r.Owner, ID: record.CallID(id(t, "call", b.at)), Run: r.ID, Lineage: r.Lineage, Turn: r.Turn,
 		Tool:      record.ToolRef{Name: "refund", Server: "desk", Version: canon.Of("v"), Pin: canon.Of("p")},
 		Arguments: []byte(arguments), Digest: record.ArgumentDigest([]byte(arguments), nil),
-		Effect: record.NewEffectKey(r.Owner, "refund", []byte(arguments)), Source: record.Direct, Route: record.RouteAPI,
+		Salt: []byte("a salt of a call."), Effect: record.NewEffectKey(r.Owner, "refund", []byte(arguments)), Source: record.Direct, Route: record.RouteAPI,
 		Targets: []record.Target{{Argument: "order", Value: []byte(`"ord_1"`)}}, EffectText: `Refund "1"`, Attempts: 1,
 		Proposed: b.at, Changed: b.at, Expires: b.at.Add(time.Hour),
 	}
