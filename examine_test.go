@@ -140,7 +140,7 @@ func TestExamine(t *testing.T) {
 	p.finds("secrets", Fails, "the mode 0604")
 	p.mode(filepath.Join(p.dir, "secret"), 0o600)
 
-	p.write("tools.yaml", "version: 1\nservers:\n  desk: {url: "+p.desk.URL+", timeout: 7s}\n")
+	p.write("tools.yaml", "version: 1\nservers:\n  desk: {url: "+p.desk.URL+", tools_max_age: 7s}\n")
 	p.finds("version", Worries, "these files are not it")
 	p.write("tools.yaml", "version: 1\nservers:\n  desk: {url: "+p.desk.URL+"}\n")
 	key := state + ".log-key"
@@ -176,7 +176,7 @@ func TestExamine(t *testing.T) {
 // TestExaminePostgreSQL: a database that is not migrated, whose clock is another, that a
 // superuser is used for, or that is gone, is named.
 func TestExaminePostgreSQL(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Start(t, "fsync=on") // as it is to be
 	database := server.Database(t)
 	server.Do(t, database, "CREATE ROLE runs LOGIN PASSWORD 's3cret-runs'")
 	p := newPatient(t)
@@ -200,7 +200,7 @@ func TestExaminePostgreSQL(t *testing.T) {
 	p.finds("store", Fails, "above row level security")
 	server.Do(t, database, "ALTER ROLE runs NOBYPASSRLS")
 	server.Do(t, database, "INSERT INTO placet.migrations (version) SELECT max(version) + 1 FROM placet.migrations")
-	p.finds("store", Worries, "use the newer program")
+	p.finds("store", Worries, "and this program knows up to")
 	server.Crash()
 	p.finds("store", Fails, "")
 }
