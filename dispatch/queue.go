@@ -31,6 +31,18 @@ type Backlog struct {
 	Dead   int64     // queued calls that came to nothing, counted up to MostDead
 }
 
+// Condition is how a store looks to somebody who only looks.
+type Condition struct {
+	Schema, Known int       // the schema's version, and the one of this program
+	Generation    int64     // the active version; 0: none
+	Version       string    // its digest
+	Events        int64     // the number of the last event
+	Unsealed      time.Time // since when the oldest event waits for a checkpoint; zero: none does
+	Unknown       int64     // calls whose outcome is not known
+	Clock         time.Time // the database's; zero: it has none of its own
+	Weak          []string  // settings by which it may lose or show what it should not
+}
+
 // Lag is for how long the first of them has been due.
 func (l Backlog) Lag(now time.Time) time.Duration {
 	if l.Oldest.IsZero() || now.Before(l.Oldest) {

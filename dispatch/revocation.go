@@ -239,6 +239,25 @@ func (b *Boundary) Revocations(ctx context.Context, tenant record.TenantID) ([]r
 	return slices.DeleteFunc(slices.Clone(rs.List), func(r record.Revocation) bool { return !r.Live(now) }), err
 }
 
+// ListRevocations lists what was revoked in a tenant and everywhere, newest first, and
+// where the next page begins, if there is one. Without q.Ended only what counts now.
+func ListRevocations(ctx context.Context, r Reader, q RevocationQuery, now time.Time) (list []record.Revocation, next record.RevocationID, err error) {
+	for _, of := range []record.TenantID{q.Tenant, ""} {
+		q.Tenant = of
+		some, err := r.ListRevocations(ctx, q)
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, some...)
+	}
+	slices.SortFunc(list, func(a, b record.Revocation) int { return cmp.Compare(b.ID, a.ID) })
+	if len(list) >= q.Size() {
+		list = list[:q.Size()]
+		next = list[len(list)-1].ID
+	}
+	return slices.DeleteFunc(list, func(r record.Revocation) bool { return !q.Ended && !r.Live(now) }), next, nil
+}
+
 // Caught says what became of the attempts that a revocation asked to stop: those of a
 // tenant, or of all where that is empty.
 func (b *Boundary) Caught(ctx context.Context, tenant record.TenantID, r record.Revocation) ([]CaughtCall, error) {

@@ -208,6 +208,7 @@ type CallQuery struct {
 	Owner  *record.Owner // only theirs
 	Run    record.RunID
 	Denied *record.Call // only denied ones for the effect of this call, in its lineage
+	Queued bool         // only queued ones that may still run, held for a person or not
 	Dead   bool         // only queued ones that came to nothing ([record.Call.Dead])
 	States []record.State
 	Before record.CallID // for the next page

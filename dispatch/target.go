@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"strings"
+	"time"
 
 	"github.com/placet-dev/placet/record"
 )
@@ -39,6 +40,18 @@ func ParseTarget(text string) (RevokeOrder, error) {
 		return o, notATarget(text)
 	}
 	return o, nil
+}
+
+// Lasts reads how long a revocation counts, as people write it; empty: until it is undone.
+func (o *RevokeOrder) Lasts(text string) (err error) {
+	if text == "" {
+		o.For = 0
+		return nil
+	}
+	if o.For, err = time.ParseDuration(text); err != nil || o.For <= 0 {
+		return record.Errorf(record.Invalid, "for is a time such as 1h30m")
+	}
+	return nil
 }
 
 func notATarget(text string) error {

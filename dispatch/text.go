@@ -159,8 +159,8 @@ func (a Answer) allowedText(tool, call string) string {
 		}
 		return "Already done at " + a.DoneAt.UTC().Format("15:04") + " UTC; this is that result, nothing ran again."
 	case record.CodeOutcomeUnknown:
-		return "Outcome unknown: the call of " + tool + " was sent and its effect is not known. It may have happened. It will not be sent again; " +
-			"do not repeat or undo it. Tell the user it is being checked; look again with `placet_wait` " + call + "."
+		return "Outcome unknown: the call of " + tool + " was sent and its effect is not known. It may have happened. Do not repeat or undo it: " +
+			"it is sent again only where that is known not to do it twice. Tell the user it is being checked; look again with `placet_wait` " + call + "."
 	case record.CodeInProgress:
 		return "Still running: this call of " + tool + " is under way and was not started again. Look again with `placet_wait` " + call + "."
 	case record.CodeFailed:

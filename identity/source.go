@@ -139,6 +139,17 @@ func (f fetch) discovered(ctx context.Context, issuer string) ([]byte, error) {
 	return f(ctx, address)
 }
 
+// Keys counts the keys that an issuer's tokens are verified with, after reading them as
+// far as that is needed.
+func (v *Verifier) Keys(ctx context.Context, issuer string) (int, error) {
+	i, ok := v.issuers[issuer]
+	if !ok {
+		return 0, record.Errorf(record.NotFound, "issuer %q is not configured", issuer)
+	}
+	keys, err := i.keys.current(ctx)
+	return len(keys), err
+}
+
 // Document reads what an issuer says of itself, in canonical form. It is of use to
 // clients; no decision here depends on it.
 func (v *Verifier) Document(ctx context.Context, issuer string) (json.RawMessage, error) {

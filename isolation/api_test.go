@@ -23,15 +23,22 @@ func TestPromise_P7_EveryOperation(t *testing.T) {
 func pages() []row {
 	var rows []row
 	for _, path := range []string{"/console", "/console/approvals/{approval}", "/console/approvals/{approval}/arguments", "/console/calls", "/console/calls/{call}",
-		"/console/calls/{call}/arguments", "/console/runs/{run}", "/console/tools", "/console/limits", "/console/passkeys", "/healthz", "/readyz", "/v1/openapi.json"} {
+		"/console/calls/{call}/arguments", "/console/runs/{run}", "/console/tools", "/console/limits", "/console/passkeys", "/console/agents", "/console/alerts",
+		"/console/later", "/console/later?list=dead", "/console/later?list=schedules", "/console/schedules/" + aSchedule + "/arguments", "/console/revocations", "/console/revocations?ended=yes", "/console/revocations/{revocation}", "/healthz", "/readyz", "/v1/openapi.json"} {
 		ask := func(w *world, c credentials, t target) reply {
 			a := to(get, path)(w, c, t)
-			for _, id := range []string{t.approval, t.call, t.run} {
-				a.body = strings.ReplaceAll(a.body, id, "ASKED") // a page may repeat what its address says
+			for _, id := range []string{t.approval, t.call, t.run, t.revocation} {
+				if id != "" {
+					a.body = strings.ReplaceAll(a.body, id, "ASKED") // a page may repeat what its address says
+				}
 			}
 			return a
 		}
-		rows = append(rows, row{name: "page " + path, object: asked, ask: ask, own: everybody})
+		of := asked
+		if strings.Contains(path, "{revocation}") {
+			of = stopped
+		}
+		rows = append(rows, row{name: "page " + path, object: of, ask: ask, own: everybody})
 	}
 	return rows
 }

@@ -109,6 +109,8 @@ func commands() []row {
 		{name: "runs list", door: listing, object: asked, ask: of("runs", "list", "--limit", "500"), may: seers, own: elses, done: only(seers, theRun), unlike: true, columns: asReader},
 		{name: "runs show", door: viewing, object: asked, ask: of("runs", "show", "{run}"), may: seers, done: theRun, columns: asReader},
 		{name: "runs end", door: proposing, object: asked, ask: of("runs", "end", "{run}"), may: mine, done: became("canceled"), columns: asProposer},
+		{name: "runs child", door: proposing, object: asked, may: two, lacks: poor, done: theRun, columns: asProposer,
+			ask: of("runs", "child", "{run}", "--agent", "rover", "--tools", "act", "--calls", "1")},
 		{name: "runs transfer", door: proposing, object: vouched, may: mine, done: became("canceled"), columns: asProposer,
 			ask: of("runs", "transfer", "{run}", "--issuer", "urn:placet:dev", "--subject", "carla", "--agent", "bot")},
 		{name: "runs delegate", door: proposing, object: asked, ask: of("runs", "delegate", "{run}"), lacks: mine, columns: asProposer},

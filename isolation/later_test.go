@@ -30,6 +30,7 @@ func laterRows() []row {
 	two, poor := who{"owner", "owner with a vouching key"}, who{"owner without scopes"}
 	return []row{
 		{name: "list-calls that are dead", door: listing, object: dead, ask: to(get, "/v1/calls?dead=true&limit=500"), may: seers, own: elses, done: only(seers, theCall), unlike: true},
+		{name: "list-calls that are queued", door: listing, object: queued, ask: to(get, "/v1/calls?queued=true&limit=500"), may: seers, own: elses, done: only(seers, theCall), unlike: true},
 		{name: "show-call that is queued", door: viewing, object: queued, ask: to(get, "/v1/calls/{call}"), may: seers, done: theCall},
 		{name: "dispatch of what is queued", door: proposing, object: queued, ask: to(post, "/v1/calls/{call}/dispatch"), may: two, lacks: poor, decides: true, done: ran},
 		{name: "cancel of what is queued", door: proposing, object: queued, ask: to(post, "/v1/calls/{call}/cancel"), may: mine, done: became("canceled")},
@@ -47,6 +48,7 @@ func laterCommands() []row {
 	listing := door{viewing.unknown, the(viewing.forbidden, persons)}
 	elses := the(proposers, strangers).but(mine...)
 	return []row{
+		{name: "calls queued", door: listing, object: queued, ask: of("calls", "queued", "--limit", "500"), may: seers, own: elses, done: only(seers, theCall), unlike: true, columns: asReader},
 		{name: "calls dead", door: listing, object: dead, ask: of("calls", "dead", "--limit", "500"), may: seers, own: elses, done: only(seers, theCall), unlike: true, columns: asReader},
 		{name: "schedules add", door: proposing, object: asked, ask: of("schedules", "add", "act", "--cron", "0 9 * * *", "--arguments", `{"id":"n"}`), lacks: proposers, unlike: true, columns: asProposer},
 		{name: "schedules list", door: listing, object: asked, ask: of("schedules", "list"), own: the(proposers, readers, strangers), unlike: true, columns: asReader},

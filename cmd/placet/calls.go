@@ -15,6 +15,7 @@ import (
 
 type callsCommand struct {
 	List      callsList      `cmd:"" help:"List calls, newest first."`
+	Queued    callsQueued    `cmd:"" help:"List queued calls that may still run, newest first."`
 	Dead      callsDead      `cmd:"" help:"List queued calls that came to nothing, newest first."`
 	Show      callsShow      `cmd:"" help:"Show a call."`
 	Propose   callsPropose   `cmd:"" help:"Propose a call, and run it if it may run."`
@@ -41,19 +42,28 @@ func (c callsList) Run(ctx context.Context, p *program) error {
 	return client.listCalls(ctx, p, q)
 }
 
-type callsDead struct {
+// queueFlags are those of the lists of the queue.
+type queueFlags struct {
 	serverFlags
 	Before string `help:"Only calls before this one." placeholder:"CALL"`
 	Limit  int    `default:"50" help:"How many (default: 50)."`
 }
 
-func (c callsDead) Run(ctx context.Context, p *program) error {
-	client, err := p.client(ctx, c.serverFlags)
+func (f queueFlags) list(ctx context.Context, p *program, which string) error {
+	client, err := p.client(ctx, f.serverFlags)
 	if err != nil {
 		return err
 	}
-	return client.listCalls(ctx, p, query("dead", "true", "before", c.Before, "limit", strconv.Itoa(c.Limit)))
+	return client.listCalls(ctx, p, query(which, "true", "before", f.Before, "limit", strconv.Itoa(f.Limit)))
 }
+
+type callsQueued struct{ queueFlags }
+
+func (c callsQueued) Run(ctx context.Context, p *program) error { return c.list(ctx, p, "queued") }
+
+type callsDead struct{ queueFlags }
+
+func (c callsDead) Run(ctx context.Context, p *program) error { return c.list(ctx, p, "dead") }
 
 func (c *client) listCalls(ctx context.Context, p *program, q url.Values) error {
 	var page struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	placet "github.com/placet-dev/placet"
 	"github.com/placet-dev/placet/record"
 	"github.com/placet-dev/placet/registry"
 	toolmcp "github.com/placet-dev/placet/tool/mcp"
@@ -24,7 +25,7 @@ type probeView struct {
 
 func (c doctorCommand) Run(ctx context.Context, p *program) error {
 	if !c.Bypass {
-		return record.Errorf(record.Invalid, "say what to look at: placet doctor --bypass")
+		return c.examine(ctx, p)
 	}
 	b, err := p.bench(ctx, c.configFlag)
 	if err != nil {
@@ -70,6 +71,27 @@ func (c doctorCommand) Run(ctx context.Context, p *program) error {
 		return &verdict{code: record.SurfaceOf(record.Unavailable).Exit, message: "some servers did not answer; see above"}
 	}
 	return nil
+}
+
+// examine looks at what a server rests on. It ends with 1 if something fails.
+func (c doctorCommand) examine(ctx context.Context, p *program) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	o := p.options(cfg)
+	o.Log = nil
+	if err := devIdentity(&o, []string{"dev"}); err != nil {
+		return err
+	}
+	found := placet.Examine(ctx, o)
+	err = list(p, found, "", []string{"CHECK", "STATUS", "FOUND", "WHAT TO DO"}, func(f placet.Finding) []string {
+		return []string{f.Check, string(f.Status), f.Says, f.Do}
+	})
+	if err == nil && placet.Worst(found) == placet.Fails {
+		err = no("something fails; see above")
+	}
+	return err
 }
 
 // probe asks a server what it does with a call that nobody dispatched. No tool is called.

@@ -21,7 +21,7 @@ type commands struct {
 	Logout     logoutCommand     `cmd:"" help:"Sign out again."`
 	Connect    connectCommand    `cmd:"" help:"Carry MCP from a desktop client to a server, and sign its user in."`
 	Tools      toolsCommand      `cmd:"" help:"Show, admit, compare and pin tools."`
-	Doctor     doctorCommand     `cmd:"" help:"Look for what lets calls past this server."`
+	Doctor     doctorCommand     `cmd:"" help:"Look at what a server rests on, and say what to do about it."`
 	Policy     policyCommand     `cmd:"" help:"Write, test, explain, activate and compare policy."`
 	Reload     reloadCommand     `cmd:"" help:"Have a server read registry and policy again."`
 	Backup     backupCommand     `cmd:"" help:"Copy a SQLite store and verify the copy."`

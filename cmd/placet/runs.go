@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/placet-dev/placet/edge/api"
+	"github.com/placet-dev/placet/record"
 )
 
 type runsCommand struct {
@@ -17,6 +19,7 @@ type runsCommand struct {
 	Show runsShow `cmd:"" help:"Show a run."`
 	End  runsEnd  `cmd:"" help:"End a run: its waiting calls are canceled."`
 
+	Child    runsChild    `cmd:"" help:"Open a run below a run, which may do less."`
 	Transfer runsTransfer `cmd:"" help:"Give a run to another principal or agent: its waiting calls are canceled."`
 	Delegate runsDelegate `cmd:"" help:"Let a run act while its caller is away."`
 	Held     runsHeld     `cmd:"" help:"List lineages that an alert holds."`
@@ -114,6 +117,40 @@ type runsEnd struct {
 
 func (c runsEnd) Run(ctx context.Context, p *program) error {
 	return c.ask(ctx, p, http.MethodPost, "/end", map[string]string{"why": c.Why})
+}
+
+type runsChild struct {
+	runFlags
+	Agent   string            `placeholder:"NAME" help:"Who acts in it, for the same user (default: the agent that opens it)."`
+	Label   string            `help:"A name for it; no credential."`
+	Tools   []string          `required:"" placeholder:"NAME,…" help:"What it may call, by exact name."`
+	Calls   int64             `required:"" placeholder:"N" help:"How many calls it may make."`
+	For     time.Duration     `default:"1h" help:"How long it lasts at most (default: 1h)."`
+	Scopes  []string          `placeholder:"SCOPE,…" help:"Of yours; without it, those that the tools need."`
+	Targets string            `placeholder:"JSON" help:"For an argument the only values that it may have, such as {\"site\": [\"docs.example.com\"]}."`
+	Money   map[string]string `mapsep:"," placeholder:"CUR=AMOUNT,…" help:"What it may spend, by currency; without it, nothing."`
+}
+
+func (c runsChild) Run(ctx context.Context, p *program) error {
+	body := map[string]any{"tools": c.Tools, "calls": c.Calls, "until": time.Now().Add(c.For).UTC().Truncate(time.Second)}
+	for name, value := range map[string]string{"agent": c.Agent, "label": c.Label} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if len(c.Scopes) > 0 {
+		body["scopes"] = c.Scopes
+	}
+	if len(c.Money) > 0 {
+		body["money"] = c.Money
+	}
+	if c.Targets != "" {
+		if !json.Valid([]byte(c.Targets)) {
+			return record.Errorf(record.Invalid, "--targets is not JSON")
+		}
+		body["targets"] = json.RawMessage(c.Targets)
+	}
+	return c.ask(ctx, p, http.MethodPost, "/children", body)
 }
 
 type runsTransfer struct {

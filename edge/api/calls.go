@@ -193,6 +193,7 @@ func (stateParam) Schema(huma.Registry) *huma.Schema {
 type listCallsInput struct {
 	State  stateParam `query:"state" doc:"Only calls in this state."`
 	Run    string     `query:"run" maxLength:"64" doc:"Only calls of this run."`
+	Queued bool       `query:"queued" doc:"Only queued calls that may still run: those that wait, for a person too, and those that run."`
 	Dead   bool       `query:"dead" doc:"Only queued calls that came to nothing: failed, denied or expired while they waited, or of unknown outcome with no attempt left."`
 	Before string     `query:"before" maxLength:"64" doc:"The next of an earlier page."`
 	Limit  int        `query:"limit" minimum:"1" maximum:"500" default:"50"`
@@ -210,7 +211,7 @@ func (d *door) listCalls(ctx context.Context, in *listCallsInput) (*callsOutput,
 	if v.person.Valid() {
 		return nil, d.refusal(approversOnly())
 	}
-	q := dispatch.CallQuery{Tenant: v.tenant(), Owner: v.owner(), Run: record.RunID(in.Run), Dead: in.Dead, Before: record.CallID(in.Before), Limit: in.Limit}
+	q := dispatch.CallQuery{Tenant: v.tenant(), Owner: v.owner(), Run: record.RunID(in.Run), Queued: in.Queued, Dead: in.Dead, Before: record.CallID(in.Before), Limit: in.Limit}
 	if in.State != "" {
 		q.States = []record.State{record.State(in.State)}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/placet-dev/placet/record"
@@ -12,7 +13,7 @@ func (d *door) registerHealth() {
 	d.mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if d.ready != nil {
 			if err := d.ready(r.Context()); err != nil {
-				d.send(w, record.Because(record.Unavailable, err, "not ready: %s", record.PublicMessage(err)))
+				d.send(w, unready(err))
 				return
 			}
 		}
@@ -27,6 +28,15 @@ func (d *door) registerHealth() {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		d.deliver(w, text)
 	})
+}
+
+// unready says why to anybody, as far as anybody may read it, and to the log all of it, once.
+func unready(err error) error {
+	var known *record.Error
+	if errors.As(err, &known) && known.Message == err.Error() {
+		return record.Errorf(record.Unavailable, "not ready: %s", known.Message)
+	}
+	return record.Because(record.Unavailable, err, "not ready: %s", record.PublicMessage(err))
 }
 
 func (d *door) ok(w http.ResponseWriter) {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -106,10 +105,8 @@ func (d *door) revoke(ctx context.Context, in *revokeInput) (*revocationOutput, 
 	if err != nil {
 		return nil, err
 	}
-	if in.Body.For != "" {
-		if order.For, err = time.ParseDuration(in.Body.For); err != nil || order.For <= 0 {
-			return nil, record.Errorf(record.Invalid, "for is a time such as 1h30m")
-		}
+	if err := order.Lasts(in.Body.For); err != nil {
+		return nil, err
 	}
 	order.Reason, order.Tenant, order.Everywhere = in.Body.Reason, record.TenantID(in.Body.Tenant), in.Body.Everywhere
 	o := operator(ctx)
@@ -191,35 +188,14 @@ func (d *door) listRevocations(ctx context.Context, in *revocationsInput) (*revo
 	if err != nil {
 		return nil, err
 	}
-	var all []record.Revocation
-	for _, of := range []record.TenantID{tenant, ""} {
-		list, err := d.reader.ListRevocations(ctx, dispatch.RevocationQuery{Tenant: of, Ended: in.Ended, Before: record.RevocationID(in.Before), Limit: in.Limit})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
+	list, next, err := dispatch.ListRevocations(ctx, d.reader, dispatch.RevocationQuery{Tenant: tenant, Ended: in.Ended, Before: record.RevocationID(in.Before), Limit: in.Limit}, d.now())
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(all, func(a, b record.Revocation) int { return compareDown(a.ID, b.ID) })
 	out := &revocationsOutput{}
-	out.Body.Revocations = []RevocationView{}
-	if len(all) >= in.Limit {
-		all = all[:in.Limit]
-		out.Body.Next = all[len(all)-1].ID
-	}
-	for _, r := range all {
-		if in.Ended || r.Live(d.now()) {
-			out.Body.Revocations = append(out.Body.Revocations, d.revocationView(r))
-		}
+	out.Body.Revocations, out.Body.Next = []RevocationView{}, next
+	for _, r := range list {
+		out.Body.Revocations = append(out.Body.Revocations, d.revocationView(r))
 	}
 	return out, nil
-}
-
-func compareDown(a, b record.RevocationID) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
 }

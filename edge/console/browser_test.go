@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,11 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/placet-dev/placet"
+	"github.com/placet-dev/placet/issuer"
+	"github.com/placet-dev/placet/registry"
+	"github.com/placet-dev/placet/yamlfile"
 )
 
 // chrome is the one real browser of these tests; nil: none is installed here.
@@ -345,6 +351,52 @@ func TestBrowserHostileArguments(t *testing.T) {
 	if got := w.effects(); len(got) != 1 || !strings.Contains(got[0], strings.Repeat("x", 700_000)) {
 		t.Errorf("%d effects", len(got))
 	}
+}
+
+// hostileGroup is a group that whoever names groups at an issuer could make, to be misread:
+// markup, letters that run the other way or pass for others, what cannot be seen, length.
+// Controls of direction are in no name that identity takes.
+var hostileGroup = `<script>document.title='owned'</script><img src=x onerror="document.title='owned'">` + "\u05d0\u05d1 le\u0430ds\u3164a\u00a0b " + strings.Repeat("W", 300)
+
+// A group's name is text, wherever a question shows it: as who is asked, as what an
+// answer counted for, and in the list of tools. Its members answer, and others do not.
+func TestBrowserHostileGroup(t *testing.T) {
+	users := people()
+	users.Users = append(users.Users, yamlfile.Entry[issuer.User]{Key: "hilde", Value: issuer.User{Name: "Hilde", Tenant: "dev", Groups: []string{hostileGroup}}})
+	w := newWorldOf(t, "", users, placet.Tool{Name: "guarded", InputSchema: json.RawMessage(`{"type":"object"}`), Entry: registry.Entry{
+		Write: true, Scope: "work", Sources: []registry.SourceName{"direct"}, Effect: "Do it",
+		Approval: registry.Asking{When: registry.Always, Approvers: []string{"group:" + hostileGroup}, Quorum: 1, Expires: time.Hour}}})
+	a := w.agent("anna", "guarded", `{}`)
+	check := func(b *tab, path, name string) {
+		t.Helper()
+		b.open(path)
+		if n := js[int](b, `document.querySelectorAll("main script, main img").length`); n != 0 || strings.Contains(js[string](b, `document.title`), "owned") {
+			t.Errorf("%s: %d elements of the group's, title %q", path, n, js[string](b, `document.title`))
+		}
+		js[bool](b, `document.querySelectorAll("details").forEach(d => d.open = true) ?? true`)
+		b.says("<script>document.title='owned'</script><img src=x", "le\u0430⟦U+0430⟧ds⟦U+3164⟧a⟦U+00A0 no-break space⟧b", strings.Repeat("W", 200), "more characters")
+		if strings.Contains(b.text(), "in the file only") {
+			t.Errorf("%s leaves out a part of a name that no file holds", path)
+		}
+		b.shot(name)
+	}
+	b, phone, reader := w.tab(t, 1000, 900), w.tab(t, 360, 740), w.tab(t, 1000, 900, dark)
+	b.known("hilde")
+	phone.known("hilde")
+	reader.known("otto")
+	check(b, "/console/approvals/"+a.Approval, "group")
+	check(phone, "/console/approvals/"+a.Approval, "phone-group")
+	check(reader, "/console/tools", "group-tools-dark")
+	lead := w.browser()
+	lead.signIn("lena", "/console/approvals/"+a.Approval).want(t, 404)
+	w.back("anna", a)
+	w.wantEffects(t)
+	b.press("#approve")
+	b.says("approved by you")
+	check(phone, "/console/approvals/"+a.Approval, "phone-group-answered")
+	phone.says("as one of group <script>")
+	w.back("anna", a)
+	w.wantEffects(t, "guarded {}")
 }
 
 // A page elsewhere can neither frame the question nor send its form. To cookies it

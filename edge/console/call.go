@@ -22,6 +22,7 @@ type callView struct {
 	Result    *node
 	Events    []eventRow
 	Undo      string // the tool that undoes it, for readers
+	Settle    bool   // the viewer may say what happened
 }
 
 func (c *Console) loadCall(r *http.Request, v viewer) (dispatch.Loaded, error) {
@@ -51,6 +52,7 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request, v viewer) error {
 	if v.Reads() {
 		view.Undo = c.o.Boundary.Current().Compensation(l.Call)
 	}
+	view.Settle = l.Call.State == record.Unknown && v.person.Operates()
 	if l.Approval != nil {
 		for _, a := range l.Approval.Answers {
 			view.Answers = append(view.Answers, givenOf(a, v))

@@ -121,6 +121,13 @@ func (c *Console) routes() {
 	form("/console/agents/fresh", c.startFresh)
 	in("/console/alerts", c.alerts)
 	form("/console/runs/{id}/lift", c.lift)
+	in("/console/later", c.later)
+	in("/console/schedules/{id}/arguments", c.scheduleArguments)
+	form("/console/calls/{id}/settle", c.settle)
+	in("/console/revocations", c.revocations)
+	in("/console/revocations/{id}", c.revocation)
+	form("/console/revocations", c.revoke)
+	form("/console/revocations/{id}/undo", c.undo)
 	open("GET /console/live", c.live)
 }
 
@@ -295,9 +302,10 @@ func embedded(agent string) bool {
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"marked": marked, "clock": clockText, "machine": machineTime, "word": stateWord, "plural": plural, "batch": newBatch,
+	"marked": marked, "clock": clockText, "machine": machineTime, "word": stateWord, "plural": plural, "batch": newBatch, "settling": settling,
 	"breaks": breaks,
 	"short":  func(s string) folded { return fold(s, 120, 400) },
+	"whole":  func(s string) folded { return fold(s, 120, len(s)) }, // for what no file holds
 }).ParseFS(files, "pages/*.html"))
 
 // Assets are named by what is in them, so that browsers may keep them.

@@ -26,6 +26,11 @@ type Boundary interface {
 	Standing(context.Context, identity.Person) ([]record.Standing, error)
 	StartFresh(context.Context, identity.Person, record.AgentID) error
 	Revocations(context.Context, record.TenantID) ([]record.Revocation, error)
+	Revocation(context.Context, record.TenantID, record.RevocationID) (record.Revocation, error)
+	Caught(context.Context, record.TenantID, record.Revocation) ([]dispatch.CaughtCall, error)
+	Revoke(context.Context, identity.Operator, dispatch.RevokeOrder) (record.Revocation, error)
+	UndoRevocation(context.Context, identity.Operator, record.TenantID, record.RevocationID, string) (record.Revocation, error)
+	Reconcile(ctx context.Context, o identity.Operator, tenant record.TenantID, id record.CallID, to record.State, evidence string) (record.Call, error)
 	Lift(context.Context, identity.Operator, record.RunID, string) (record.Lineage, error)
 	Current() *dispatch.Active
 	Used([]dispatch.Counted) []dispatch.Use
@@ -39,6 +44,7 @@ type Reader interface {
 	Call(context.Context, record.TenantID, record.CallID) (dispatch.Loaded, error)
 	Approval(context.Context, record.TenantID, record.ApprovalID) (dispatch.Loaded, error)
 	Run(context.Context, record.TenantID, record.RunID) (record.Run, error)
+	Schedule(context.Context, record.TenantID, record.ScheduleID) (record.Schedule, error)
 	OpenCalls(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Call, error)
 	Children(ctx context.Context, tenant record.TenantID, run record.RunID, n int) ([]record.Run, error)
 }

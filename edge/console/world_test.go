@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -73,6 +74,12 @@ func newWorld(t testing.TB) *world { return newWorldAt(t, "") }
 // newWorldAt is newWorld under another name of this machine, with more tools.
 func newWorldAt(t testing.TB, host string, more ...placet.Tool) *world {
 	t.Helper()
+	return newWorldOf(t, host, people(), more...)
+}
+
+// newWorldOf is newWorldAt with other people.
+func newWorldOf(t testing.TB, host string, users *issuer.Directory, more ...placet.Tool) *world {
+	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	dir := w.dir
 	for name, text := range map[string]string{"placet.yaml": settings, "tools.yaml": "version: 1\n"} {
@@ -92,7 +99,7 @@ func newWorldAt(t testing.TB, host string, more ...placet.Tool) *world {
 	if w.local, err = identity.NewLocal(placet.LocalIssuer, rand.Reader, w.now); err != nil {
 		t.Fatal(err)
 	}
-	w.placet, err = placet.Open(context.Background(), placet.Options{Config: c, Local: w.local, Users: people(), Tools: append(w.tools(), w.ledgered(more)...), Clock: w.now})
+	w.placet, err = placet.Open(context.Background(), placet.Options{Config: c, Local: w.local, Users: users, Tools: append(w.tools(), w.ledgered(more)...), Clock: w.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +115,8 @@ func newWorldAt(t testing.TB, host string, more ...placet.Tool) *world {
 	return w
 }
 
-// people may sign in by a click: two leads, an operator, a lead of another tenant,
-// and somebody who is asked nothing.
+// people may sign in by a click: two leads, a reader, an operator, a lead and an operator
+// of another tenant, and somebody who is asked nothing.
 func people() *issuer.Directory {
 	d := issuer.Cast()
 	d.Users = nil
@@ -117,6 +124,7 @@ func people() *issuer.Directory {
 		"anna": {Name: "Anna Berg", Tenant: "dev"}, "lena": {Name: "Lena", Tenant: "dev", Groups: []string{"leads"}},
 		"lars": {Name: "Lars", Tenant: "dev", Groups: []string{"leads"}}, "otto": {Name: "Otto", Tenant: "dev", Groups: []string{"platform"}},
 		"mallory": {Name: "Mallory", Tenant: "dev", Groups: []string{"support"}}, "gail": {Name: "Gail", Tenant: "globex", Groups: []string{"leads"}},
+		"rita": {Name: "Rita", Tenant: "dev", Groups: []string{"auditors"}}, "greta": {Name: "Greta", Tenant: "globex", Groups: []string{"platform"}},
 	} {
 		d.Users = append(d.Users, yamlfile.Entry[issuer.User]{Key: subject, Value: u})
 	}
@@ -143,6 +151,9 @@ func (w *world) tools() []placet.Tool {
 				w.lines = w.lines[:len(w.lines)-1]
 				return json.RawMessage("{\"would_remove\":\"<script>alert(1)</script>\u202e 3 rows\"}"), nil
 			}
+			if c.Tool == "report" && strings.Contains(string(c.Arguments), "lost") { // it was done, and no answer came
+				return nil, errors.New("no answer")
+			}
 			if c.Tool == "echo" { // what came in comes back as a tool's own words
 				text, err := json.Marshal(string(c.Arguments))
 				return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), err
@@ -152,6 +163,8 @@ func (w *world) tools() []placet.Tool {
 	}
 	zero, one := 0, 1
 	return []placet.Tool{
+		tool("report", registry.Entry{Dispatch: registry.DispatchQueued, Approval: registry.Asking{When: registry.Asked}, Effect: "Send the report {title}", PerMinute: &zero}),
+		tool("digest", registry.Entry{Dispatch: registry.DispatchQueued, Approval: registry.Asking{When: registry.Asked}, Effect: "Send the digest {title}", PerMinute: &one}),
 		tool("slow", registry.Entry{Approval: ask(registry.Always, 1), Effect: "Do {title} slowly", PerMinute: &one}),
 		tool("refund", registry.Entry{Financial: true, Targets: []string{"order_id"}, AutonomousLimit: &registry.LimitEntry{Argument: "amount", Max: max}, Compensate: registry.CompensateEntry{Tool: "anything"},
 			Effect: "Refund {amount} {currency} on order {order_id}", Approval: ask(registry.AboveLimit, 1), PerMinute: &zero}),

@@ -25,6 +25,49 @@ func Why(code record.Code) string {
 	return string(code)
 }
 
+// Trouble says in words, without a value of the call, what of a call that runs later
+// went wrong: the event that says so, and its code.
+func Trouble(kind record.EventKind, code record.Code) string {
+	switch kind {
+	case record.EventParked:
+		return "its run held no delegation, so that it was left to its agent"
+	case record.EventUnknown:
+		return "it was sent, or may have been, and its outcome is not known"
+	case record.EventFailed:
+		return "it had no effect"
+	case record.EventExpired:
+		return "nobody dispatched it in its time"
+	}
+	why, ok := map[record.Code]string{
+		record.CodeNotAvailable:     "its agent may not use the tool any more",
+		record.CodeMissingScope:     "its user may not use the tool any more",
+		record.CodeNotGranted:       "its run was given less than it needs",
+		record.CodeInvalidArguments: "its arguments do not fit the tool's schema",
+		record.CodeGuardRefused:     "an argument is not acceptable",
+		record.CodePrivateAddress:   "it names an address that is not reached from here",
+		record.CodeNoSuchTarget:     "what it names is not there for its user",
+		record.CodePolicyDenied:     "a policy does not allow it",
+		record.CodeTaintedTarget:    "its agent had read text from outside, and this does not come from the user",
+		record.CodeSourceNotShown:   "it is not shown that a model proposed it",
+		record.CodeNoApprover:       "nobody is named who may approve it",
+		record.CodeRejected:         "a person rejected it",
+		record.CodeRateLimited:      "as many calls as are allowed at a time had been made",
+		record.CodeLimitReached:     "the calls or the money allowed were used up",
+		record.CodeHeld:             "an alert holds its conversation, until an operator lifts that",
+		record.CodeCannotDecide:     "a check could not be completed: the identity provider, a policy or the tool's server did not answer",
+		record.CodeRevoked:          "the authority for it was withdrawn",
+		record.CodeRunEnded:         "its run had ended",
+		record.CodeExpired:          "its time was over",
+	}[code]
+	if !ok {
+		why = string(code)
+	}
+	if kind == record.EventDenied {
+		return "denied: " + why
+	}
+	return "put off: " + why
+}
+
 // State is a state in words.
 func State(state any) string {
 	text := fmt.Sprint(state)

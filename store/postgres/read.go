@@ -403,6 +403,9 @@ func (s *Store) Calls(ctx context.Context, q dispatch.CallQuery) (out []record.C
 	if d := q.Denied; d != nil {
 		w.and("lineage = ? AND effect = ? AND state = 'denied'", string(d.Lineage), d.Effect[:])
 	}
+	if q.Queued {
+		w.and(isOpen + " AND queued AND NOT (state = 'unknown' AND attempt >= attempts)")
+	}
 	if q.Dead {
 		w.and(isDead)
 	}

@@ -503,6 +503,10 @@ func (s *Store) Calls(ctx context.Context, q dispatch.CallQuery) (out []record.C
 		from = "calls INDEXED BY calls_denied"
 		w.and("lineage = ? AND effect = ? AND state = 'denied'", d.Lineage, d.Effect[:])
 	}
+	if q.Queued {
+		from = "calls INDEXED BY calls_run"
+		w.and(isOpen + " AND queued = 1 AND NOT (state = 'unknown' AND attempt >= attempts)")
+	}
 	if q.Dead {
 		from = "calls INDEXED BY calls_dead"
 		w.and(isDead)

@@ -151,6 +151,13 @@ func (b *bench) dead(t *testing.T, r record.Run) {
 	if err != nil || len(got) != 2 || !got[0].Dead() || !got[1].Dead() {
 		t.Fatalf("dead are %+v: %v", got, err)
 	}
+	waiting, err := b.Calls(b.ctx, dispatch.CallQuery{Tenant: r.Tenant, Queued: true, Limit: 10})
+	if err != nil || len(waiting) != 2 || waiting[0].Dead() || waiting[1].Dead() {
+		t.Fatalf("in the queue are %+v: %v", waiting, err)
+	}
+	if own, err := b.Calls(b.ctx, dispatch.CallQuery{Tenant: r.Tenant, Queued: true, Before: waiting[0].ID, Limit: 10}); err != nil || len(own) != 1 || own[0].ID != waiting[1].ID {
+		t.Errorf("behind the first of the queue: %+v: %v", own, err)
+	}
 	for _, c := range got {
 		if c.ID != failed && c.ID != unknown {
 			t.Errorf("%s is dead", c.ID)
