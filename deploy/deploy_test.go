@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/placet-dev/placet/config"
 )
 
 // analyze runs systemd's own judge of units, where there is one.
@@ -73,5 +77,43 @@ func TestUnitIsHardened(t *testing.T) {
 	open := unit(t, func(s string) string { return s[:strings.Index(s, "# An account")] + s[strings.Index(s, "[Install]"):] })
 	if v := rated(open); v < 5 {
 		t.Errorf("an open unit is rated %.1f: the rating says nothing", v)
+	}
+}
+
+// The chart's own configuration is one that a server of several reads: all that it keeps
+// secret comes from the environment, and its folder may be read-only.
+func TestTheChartsConfiguration(t *testing.T) {
+	text, err := os.ReadFile("helm/placet/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Config string
+		Files  map[string]string
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	values.Files["placet.yaml"] = values.Config
+	for name, text := range values.Files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Load(filepath.Join(dir, "placet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"PLACET_STORE": "postgres://placet@db.example/placet", "PLACET_SECRET": strings.Repeat("s", 44)}
+	look := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	if dsn, shared, err := c.Database(look, os.ReadFile); dsn != env["PLACET_STORE"] || !shared || err != nil {
+		t.Errorf("the store is %q, shared %t: %v", dsn, shared, err)
+	}
+	if secret, err := c.Secret.Read(look, os.ReadFile); secret != env["PLACET_SECRET"] || err != nil {
+		t.Errorf("the secret cannot be read: %v", err)
+	}
+	if c.Keys != "" {
+		t.Errorf("keys are in %s, which nobody can write", c.Keys)
 	}
 }

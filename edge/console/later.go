@@ -37,6 +37,8 @@ type queuedRow struct {
 	Trouble string    // what came of it last, in words and without a value of it
 	When    time.Time
 	Settle  bool // the viewer may say what happened
+
+	Arguments node // some of them; empty: they are not there any more
 }
 
 // later lists what the clock or the agents' return will run, for readers. What people may
@@ -81,6 +83,9 @@ func (c *Console) queuedOf(ctx context.Context, v viewer, q dispatch.CallQuery, 
 			continue
 		}
 		row := queuedRow{callRow: callRowOf(call), Run: call.Run, Tries: triesOf(call), Settle: call.State == record.Unknown && v.person.Operates()}
+		if len(call.Arguments) > 0 {
+			row.Arguments = (&budget{nodes: 40, chars: 2_000}).value(call.Arguments, 0)
+		}
 		if call.InQueue() {
 			if row.Again = call.Again; row.Again.IsZero() {
 				row.Waits = "it waits for its agent"

@@ -79,7 +79,7 @@ func TestLaterPage(t *testing.T) {
 	theirs := w.schedule("globex", 3, "anna", "theirs", time.Hour)
 
 	reader, lead, other := w.browser(), w.browser(), w.browser()
-	reader.signIn("rita", "/console/later").want(t, 200, "not tried yet", "it waits for its agent", `href="/console/calls/`+waits.ID+`"`,
+	reader.signIn("rita", "/console/later").want(t, 200, "&lt;script&gt;x", "U+202E", "not tried yet", "it waits for its agent", `href="/console/calls/`+waits.ID+`"`,
 		`href="/console/calls/`+second.ID+`"`, "put off: as many calls as are allowed at a time had been made").
 		without(t, "<script>x", lost.ID, done.ID, first.ID, "Revoke its run")
 	dead := reader.get("/console/later?list=dead").want(t, 200, lost.ID, "outcome unknown", "attempt 1 of 1", "its outcome is not known").without(t, waits.ID, done.ID, second.ID, "Say what happened")

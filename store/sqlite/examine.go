@@ -2,6 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
 
 	"zombiezen.com/go/sqlite"
 
@@ -24,7 +28,7 @@ func Examine(ctx context.Context, path string) (c dispatch.Condition, err error)
 		return c, err
 	}
 	c.Known = len(all)
-	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	conn, err := sqlite.OpenConn(look(path), sqlite.OpenReadOnly|sqlite.OpenURI)
 	if err != nil {
 		return c, record.Because(record.NotFound, err, "there is no store %s that can be read", path)
 	}
@@ -47,4 +51,14 @@ func Examine(ctx context.Context, path string) (c dispatch.Condition, err error)
 		}
 	}
 	return c, nil
+}
+
+// look names a file for somebody who only looks. One that nobody has open has no log
+// beside it, and gets none by being looked at.
+func look(path string) string {
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		u.RawQuery = "immutable=1"
+	}
+	return u.String()
 }

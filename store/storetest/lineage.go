@@ -87,3 +87,97 @@ func lineages(t *testing.T, b *bench) {
 		t.Fatalf("another tenant reads %+v %v", list, err)
 	}
 }
+
+// heldLineages: a hold is durable with its alert, a decision that did not see it does not
+// stand, the first one stays until it is lifted, and whoever lifts looked at that one.
+func heldLineages(t *testing.T, b *bench) {
+	r := b.openRun(t, owner("acme"), true)
+	other := b.openRun(t, owner("globex"), true)
+	read := func() record.Lineage {
+		t.Helper()
+		l, err := b.Lineage(b.ctx, r.Tenant, r.Lineage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	reserve := func(arguments string, labels int64) error {
+		t.Helper()
+		step := b.step(r, record.Allow)
+		step.Premise.Lineage, step.Premise.Labels = r.Lineage, labels
+		change, err := record.Reserve(b.call(t, r, arguments), step, b.at.Add(time.Minute), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Apply(b.ctx, change)
+	}
+	lift := func(l record.Lineage) error {
+		t.Helper()
+		change, err := record.Lift(l, &record.Premise{Tenant: r.Tenant, Lineage: r.Lineage, Labels: l.Version}, record.Who{Workload: "ops"}, "looked at it", b.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Apply(b.ctx, change)
+	}
+	held := func(tenant record.TenantID, want ...record.LineageID) {
+		t.Helper()
+		list, err := b.Held(b.ctx, tenant, "", 10)
+		var got []record.LineageID
+		for _, l := range list {
+			got = append(got, l.ID)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("held in %s are %v %v, want %v", tenant, got, err, want)
+		}
+	}
+	before := read()
+	first := record.Alert{Rule: record.AlertTriedAgain, Subject: "x", Text: "the first", Count: 2, Events: []int64{1, 2}}
+	b.apply(t, record.RaiseHeld(first, r.Tenant, r.Lineage, r.ID, "", b.at), nil)
+	put := read()
+	if put.Hold == nil || put.Hold.Text != first.Text || put.Hold.Run != r.ID || !slices.Equal(put.Hold.Events, first.Events) || put.Version == before.Version {
+		t.Fatalf("after the alert: %+v", put)
+	}
+	if err := reserve(`{"n":1}`, before.Version); refused(err) != record.RefusedPremise {
+		t.Errorf("a decision that did not see the hold: %v", err)
+	}
+	held(r.Tenant, r.Lineage)
+	held(other.Tenant)
+	if l, err := b.Lineage(b.ctx, other.Tenant, r.Lineage); err != nil || l.Hold != nil {
+		t.Errorf("another tenant's lineage of that name is held: %+v %v", l.Hold, err)
+	}
+	second := first
+	second.Text = "the second"
+	b.apply(t, record.RaiseHeld(second, r.Tenant, r.Lineage, r.ID, "", b.at.Add(time.Second)), nil)
+	if got := read(); got.Hold == nil || got.Hold.Text != first.Text {
+		t.Errorf("a second alert replaced the hold: %+v", got.Hold)
+	}
+	stale := put
+	stale.Version = before.Version
+	if err := lift(stale); refused(err) != record.RefusedPremise {
+		t.Errorf("who looked at it before it was held lifts it: %v", err)
+	}
+	held(r.Tenant, r.Lineage)
+	if err := lift(read()); err != nil {
+		t.Fatal(err)
+	}
+	over := read()
+	if over.Hold != nil {
+		t.Errorf("after it was lifted: %+v", over.Hold)
+	}
+	held(r.Tenant)
+	if err := reserve(`{"n":2}`, put.Version); refused(err) != record.RefusedPremise {
+		t.Errorf("a decision on the held lineage: %v", err)
+	}
+	if err := reserve(`{"n":3}`, over.Version); err != nil {
+		t.Errorf("a decision on what is there: %v", err)
+	}
+	var kinds []record.EventKind
+	for _, e := range b.events(t, r.Tenant) {
+		if e.Kind == record.EventHeld || e.Kind == record.EventLifted {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	if !slices.Equal(kinds, []record.EventKind{record.EventHeld, record.EventHeld, record.EventLifted}) {
+		t.Errorf("the log tells of %v", kinds)
+	}
+}

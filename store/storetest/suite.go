@@ -64,6 +64,7 @@ func Run(t *testing.T, open Open) {
 		"Fresh":            fresh,
 		"Follow":           follow,
 		"Lineages":         lineages,
+		"HeldLineages":     heldLineages,
 		"Transcripts":      transcripts,
 		"Emissions":        emissions,
 		"Leases":           leases,

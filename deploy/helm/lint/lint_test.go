@@ -111,6 +111,34 @@ func TestChartRenders(t *testing.T) {
 	}
 }
 
+// Key files are mounted where there are some; without, the keys follow from the secret.
+func TestChartMountsKeys(t *testing.T) {
+	for name, mounts := range map[string]int{"": 0, "moved-keys": 1} {
+		got := render(t, map[string]any{"secrets": map[string]any{"keys": name}})
+		pod := at(got["Deployment"], "spec", "template", "spec")
+		found := 0
+		volumes, _ := at(pod, "volumes").([]any)
+		for _, v := range volumes {
+			if at(v, "name") == "keys" && at(v, "secret", "secretName") == name {
+				found++
+			}
+		}
+		mounted := 0
+		all, _ := at(pod, "containers", 0, "volumeMounts").([]any)
+		for _, m := range all {
+			if at(m, "name") == "keys" && at(m, "readOnly") == true {
+				mounted++
+			}
+		}
+		if found != mounts || mounted != mounts || len(volumes) == 0 {
+			t.Errorf("keys %q: %d volumes, %d mounts", name, found, mounted)
+		}
+		if text, _ := at(got["ConfigMap"], "data", "placet.yaml").(string); !strings.Contains(text, "secret: env:PLACET_SECRET") {
+			t.Errorf("the configuration names no secret: %q", text)
+		}
+	}
+}
+
 func TestChartRefusesUnknownValues(t *testing.T) {
 	c, err := loader.Load(chart)
 	if err != nil {
