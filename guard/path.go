@@ -122,12 +122,17 @@ func local(text string) (string, *Refusal) {
 		return "", refuse("is a path with a character that cannot be seen")
 	case strings.Contains(text, `\`):
 		return "", refuse("is a path with a backslash; separate folders with /")
-	case text == "~" || strings.HasPrefix(text, "~/"):
-		return "", refuse("is a path outside the folder that this tool may use; give one below it")
 	}
 	for reading := range readings(text) {
-		if leaves(reading) {
-			return "", refuse("is a path that could leave the folder that this tool may use; give a plain one below it")
+		// What is sent is cleaned, and a server may clean what it decoded: a part that says
+		// something at the beginning only, such as a scheme, may get there by that.
+		for _, form := range []string{reading, path.Clean(reading)} {
+			switch {
+			case leaves(form):
+				return "", refuse("is a path that could leave the folder that this tool may use; give a plain one below it")
+			case form == "~" || strings.HasPrefix(form, "~/"):
+				return "", refuse("is a path outside the folder that this tool may use; give one below it")
+			}
 		}
 	}
 	return path.Clean(text), nil
