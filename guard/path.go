@@ -123,19 +123,22 @@ func local(text string) (string, *Refusal) {
 	case strings.Contains(text, `\`):
 		return "", refuse("is a path with a backslash; separate folders with /")
 	}
-	for reading := range readings(text) {
-		// What is sent is cleaned, and a server may clean what it decoded: a part that says
-		// something at the beginning only, such as a scheme, may get there by that.
-		for _, form := range []string{reading, path.Clean(reading)} {
-			switch {
-			case leaves(form):
-				return "", refuse("is a path that could leave the folder that this tool may use; give a plain one below it")
-			case form == "~" || strings.HasPrefix(form, "~/"):
-				return "", refuse("is a path outside the folder that this tool may use; give one below it")
+	// What is sent is cleaned, and a server may clean what it decoded: a part that says
+	// something at the beginning only, such as a scheme, may get there by that.
+	clean := path.Clean(text)
+	for _, form := range []string{text, clean} {
+		for reading := range readings(form) {
+			for _, r := range []string{reading, path.Clean(reading)} {
+				switch {
+				case leaves(r):
+					return "", refuse("is a path that could leave the folder that this tool may use; give a plain one below it")
+				case r == "~" || strings.HasPrefix(r, "~/"):
+					return "", refuse("is a path outside the folder that this tool may use; give one below it")
+				}
 			}
 		}
 	}
-	return path.Clean(text), nil
+	return clean, nil
 }
 
 // readings are the texts that servers may make of one before they open it.
